@@ -200,8 +200,8 @@ def outcomes_of(*accuracies):
 
 def test_a_difference_within_the_spread_of_the_seeds_is_not_significant():
     def p(*rows):
-        results, _ = results_of([outcomes_of(*row) for row in rows], [], None, Resampling(200, 1))
-        return next(one.p for result in results for one in result.against["accuracy"])
+        results, _ = results_of({i: outcomes_of(*row) for i, row in enumerate(rows)}, [], None, Resampling(200, 1))
+        return next(one.p for result in results.values() for one in result.against["accuracy"])
 
     assert p([0.72, 0.76], [0.74, 0.78]) > 0.3  # the seeds of a row differ by twice the difference of the rows
     assert np.isnan(p([0.74], [0.76]))

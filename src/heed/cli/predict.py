@@ -12,11 +12,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
-from heed.cli.options import read_as_texts
+from heed.cli.options import PredictOptions, read_as_texts
 from heed.cli.terminal import interactive, open_output, say
 from heed.data.findings import BadLine
 from heed.data.text_files import InputFindings, Numbered, in_batches, incoming, without_compression
@@ -270,33 +269,14 @@ def outputs_of(run: Run, given: dict[str, Any]) -> Outputs:
     return outputs
 
 
-@dataclass(frozen=True)
-class Given:
-    """The input of `heed predict`, and how to treat it."""
-
-    texts: list[str]
-    input: Path | None = None
-    out: Path | None = None
-    bad_lines: Literal["error", "skip"] | None = None  # as in training by default
-    window: int = 2_000  # lines sorted by length and computed together
-    force: bool = False  # use a damaged run
-    device: str = "auto"
-
-    def findings(self, run: Run) -> InputFindings:
-        """The policy for unusable lines."""
-        data = run.config.data
-        policy = self.bad_lines or getattr(data, "bad_lines", "error")
-        return InputFindings(data, policy == "skip", lambda line: say([line]), "" if self.texts else _HINT)
-
-
 @sparing()
-def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
+def run_predict(names: list[str], texts: list[str], options: PredictOptions, flags: dict[str, Any]) -> None:
     """Write the output for each text in the order of the input, including blank lines; several runs are an ensemble."""
-    if given.texts and given.input is not None:
+    source, out, window = options.input, options.out, options.sort_window
+    if texts and source is not None:
         raise ConfigError("give either texts or --input, not both")
-    run: Run = open_together(names, given.force, given.device)
+    run: Run = open_together(names, options.force, options.device)
     outputs = outputs_of(run, flags)
-    source, out = given.input, given.out
     if (
         source is not None
         and os.path.isfile(source)
@@ -305,27 +285,28 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
         and out.samefile(source)
     ):
         raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
-    findings = given.findings(run)
+    policy = options.bad_lines or getattr(run.config.data, "bad_lines", "error")
+    findings = InputFindings(run.config.data, policy == "skip", lambda line: say([line]), "" if texts else _HINT)
     if isinstance(outputs, FileOutputs):
-        _file(run, outputs, given)
-    elif not given.texts and source is None and interactive():
+        _file(run, outputs, texts, options)
+    elif not texts and source is None and interactive():
         assert isinstance(outputs, TextOutputs)
         say([outputs.warning])
         ask(outputs)
         return
     else:
         assert isinstance(outputs, TextOutputs)
-        answering = Answering(outputs, findings, strict=given.bad_lines == "error")
+        answering = Answering(outputs, findings, strict=options.bad_lines == "error")
         if source is not None and os.path.isdir(source) and not outputs.takes_folders:
-            _folder(answering, given)
-        elif given.texts:
+            _folder(answering, source, out, window)
+        elif texts:
             if not outputs.takes_folders:
-                for name, line in read_as_texts(given.texts):
+                for name, line in read_as_texts(texts):
                     say([f"{line}; to read the file: --input {shell_word(name)}"])
-            texts = outputs.arguments(given.texts)
-            _answer(answering, in_batches(enumerate(texts, start=1), given.window), None, out, texts)
+            read = outputs.arguments(texts)
+            _answer(answering, in_batches(enumerate(read, start=1), window), None, out, read)
         else:
-            _answer_file(answering, source, out, given.window)
+            _answer_file(answering, source, out, window)
         say([outputs.warning, *answering.notes()])
     if findings.num_bad:
         say([_bad(findings)])
@@ -365,14 +346,14 @@ def _show(outputs: TextOutputs, text: Any) -> None:
     print()
 
 
-def _file(run: Run, outputs: FileOutputs, given: Given) -> None:
+def _file(run: Run, outputs: FileOutputs, texts: list[str], options: PredictOptions) -> None:
     """Write the output for a file that is read as a whole."""
-    if given.texts or given.input is None or not os.path.isfile(given.input):
+    if texts or options.input is None or not os.path.isfile(options.input):
         raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
-    if given.bad_lines == "skip":
+    if options.bad_lines == "skip":
         raise ConfigError(f"--bad-lines skip does not apply: {outputs.reads} is used as a whole")
-    with open_output(given.out) as file:
-        file.writelines(line + "\n" for line in outputs.write_file(given.input))
+    with open_output(options.out) as file:
+        file.writelines(line + "\n" for line in outputs.write_file(options.input))
     say(outputs.notes())
 
 
@@ -403,10 +384,8 @@ def _answer(
             answering.write(batches, where, file, texts)
 
 
-def _folder(answering: Answering, given: Given) -> None:
+def _folder(answering: Answering, folder: Path, out: Path | None, window: int) -> None:
     """Answer each file of a folder into a file of the same name in another folder."""
-    folder, out = given.input, given.out
-    assert folder is not None
     if out is None:
         raise ConfigError(f"'{folder}' is a folder; name the folder for the outputs with --out")
     entries = sorted(folder.iterdir())
@@ -427,7 +406,7 @@ def _folder(answering: Answering, given: Given) -> None:
     if left := [path.name for path in entries if path not in files]:
         say([f"skipped (hidden, or not a file): {', '.join(left)}"])
     for name, path in names.items():
-        _answer_file(answering, path, out / name, given.window)
+        _answer_file(answering, path, out / name, window)
         print(f"wrote {out / name}", file=sys.stderr)
 
 
