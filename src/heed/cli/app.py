@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer import Argument
 
 from heed.cli.options import (
+    CHECKED,
+    COMPARED,
+    RUN,
+    WORDS,
     AlignOptions,
     Attribution,
     Beams,
-    CheckedArgument,
     Command,
-    ComparedArgument,
     CompareOptions,
     DataOptions,
     Drawing,
@@ -26,12 +27,11 @@ from heed.cli.options import (
     LessonOptions,
     Patching,
     PredictOptions,
-    RunArgument,
     ServeOptions,
     TrainOptions,
     View,
     Weight,
-    WordsArgument,
+    argument,
     complete_model,
     complete_run,
     option,
@@ -77,9 +77,9 @@ def _heed(
 
 @_command()
 def demo(
-    minutes: Annotated[float, option(metavar="N", help="Time budget in minutes, including scoring.", min=0.1)] = 2.0,
-    seed: Annotated[int, option(metavar="N", help="Seed of weights, order and dropout.")] = 1,
-    out: Annotated[Path | None, option(metavar="DIR", help="Run folder; runs/dates-bahdanau-N by default.")] = None,
+    minutes: float = option("Time budget in minutes, including scoring.", default=2.0, metavar="N", least=0.1),
+    seed: int = option("Seed of weights, order and dropout.", default=1),
+    out: Path | None = option("Run folder; runs/dates-bahdanau-N by default.", metavar="DIR"),
 ) -> None:
     """Train on dates in many languages and show the attention."""
     from heed.cli.demo import run_demo
@@ -88,7 +88,7 @@ def demo(
 
 
 @_command()
-def train(words: WordsArgument, options: TrainOptions) -> None:
+def train(words: list[str] = WORDS, *, options: TrainOptions) -> None:
     """Train a model on your files."""
     from heed.cli.train import run_train
 
@@ -97,11 +97,10 @@ def train(words: WordsArgument, options: TrainOptions) -> None:
 
 @_command()
 def check(
-    words: CheckedArgument,
+    words: list[str] = CHECKED,
+    *,
     data: DataOptions,
-    out: Annotated[
-        Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")
-    ] = None,
+    out: Path | None = option("Also write an HTML page of samples as the model sees them."),
 ) -> None:
     """Check your data, or the files of a run.
 
@@ -115,10 +114,8 @@ def check(
 
 @_command()
 def predict(
-    run: RunArgument,
-    text: Annotated[
-        list[str] | None, Argument(metavar="TEXT", help="Texts; without texts and --input, stdin is read.")
-    ] = None,
+    run: str = RUN,
+    text: list[str] | None = argument("Texts; without texts and --input, stdin is read.", "TEXT", default=None),
     *,
     options: PredictOptions,
     flags: dict[str, Any],
@@ -134,20 +131,13 @@ def predict(
 
 @_command("import")
 def import_(
-    source: Annotated[
-        str,
-        Argument(
-            metavar="FOLDER|NAME",
-            help="Folder of a checkpoint, or its name on the Hugging Face Hub (your cache is tried first).",
-        ),
-    ],
-    settings: Annotated[
-        list[str] | None,
-        Argument(metavar="SECTION.KEY=VALUE", help="How to read data, such as data.columns.text=body."),
-    ] = None,
-    out: Annotated[
-        Path | None, option(metavar="DIR", help="Run folder to create; runs/<name>-<model>-N by default.")
-    ] = None,
+    source: str = argument(
+        "Folder of a checkpoint, or its name on the Hugging Face Hub (your cache is tried first).", "FOLDER|NAME"
+    ),
+    settings: list[str] | None = argument(
+        "How to read data, such as data.columns.text=body.", "SECTION.KEY=VALUE", default=None
+    ),
+    out: Path | None = option("Run folder to create; runs/<name>-<model>-N by default.", metavar="DIR"),
 ) -> None:
     """Import a Hugging Face checkpoint as a run.
 
@@ -162,18 +152,12 @@ def import_(
 
 @_command()
 def export(
-    run: RunArgument,
-    to: Annotated[
-        Literal["ctranslate2", "huggingface"],
-        option(metavar="ctranslate2|huggingface", help="The program to export for."),
-    ],
-    quantization: Annotated[
-        Literal["float32", "int8"], option(metavar="float32|int8", help="Precision; int8 is smaller and faster.")
-    ] = "float32",
-    out: Annotated[
-        Path | None, option(metavar="DIR", help="Folder of the checkpoint (huggingface only); RUN/export by default.")
-    ] = None,
-    force: Annotated[bool, option("--force", help="Export despite missing or altered files.")] = False,
+    run: str = RUN,
+    *,
+    to: Literal["ctranslate2", "huggingface"] = option("The program to export for.", default=...),
+    quantization: Literal["float32", "int8"] = option("Precision; int8 is smaller and faster.", default="float32"),
+    out: Path | None = option("Folder of the checkpoint (huggingface only); RUN/export by default.", metavar="DIR"),
+    force: bool = option("Export despite missing or altered files."),
 ) -> None:
     """Export a run for another program, and compare the outputs.
 
@@ -186,10 +170,8 @@ def export(
 
 @_command()
 def pack(
-    run: RunArgument,
-    out: Annotated[
-        Path | None, option(metavar="FILE", help="The zip file; the run folder's name and .zip by default.")
-    ] = None,
+    run: str = RUN,
+    out: Path | None = option("The zip file; the run folder's name and .zip by default."),
 ) -> None:
     """Pack a finished run into one zip file to hand over.
 
@@ -203,9 +185,7 @@ def pack(
 
 @_command()
 def serve(
-    runs: Annotated[
-        list[str] | None, Argument(metavar="RUN", help="Run folders; last by default.", autocompletion=complete_run)
-    ] = None,
+    runs: list[str] | None = argument("Run folders; last by default.", "RUN", complete=complete_run, default=None),
     *,
     options: ServeOptions,
 ) -> None:
@@ -220,10 +200,10 @@ def serve(
 
 @_command()
 def evaluate(
-    run: RunArgument,
-    files: Annotated[
-        list[str] | None, Argument(metavar="FILE", help="Test files; by default the run's test or validation set.")
-    ] = None,
+    run: str = RUN,
+    files: list[str] | None = argument(
+        "Test files; by default the run's test or validation set.", "FILE", default=None
+    ),
     *,
     options: EvaluateOptions,
     flags: dict[str, Any],
@@ -236,10 +216,8 @@ def evaluate(
 
 @_command()
 def heads(
-    run: RunArgument,
-    files: Annotated[
-        list[str] | None, Argument(metavar="FILE", help="Files to score; by default the run's validation set.")
-    ] = None,
+    run: str = RUN,
+    files: list[str] | None = argument("Files to score; by default the run's validation set.", "FILE", default=None),
     *,
     options: HeadsOptions,
 ) -> None:
@@ -254,8 +232,9 @@ def heads(
 
 @_command()
 def align(
-    run: RunArgument,
-    files: Annotated[list[str], Argument(metavar="FILE", help="Two parallel files, or one with both sides.")],
+    run: str = RUN,
+    files: list[str] = argument("Two parallel files, or one with both sides.", "FILE"),
+    *,
     options: AlignOptions,
 ) -> None:
     """Link the words of given translations.
@@ -268,7 +247,7 @@ def align(
 
 
 @_command()
-def compare(words: ComparedArgument, options: CompareOptions, figure: Figure) -> None:
+def compare(words: list[str] = COMPARED, *, options: CompareOptions, figure: Figure) -> None:
     """Compare runs, or train several models and compare them.
 
     Reports scores with intervals, significance, speed and memory.
@@ -279,15 +258,13 @@ def compare(words: ComparedArgument, options: CompareOptions, figure: Figure) ->
 
 
 _INPUT = "Input of the model: for pairs, two texts; for pictures, a file, or test:N of the test set"
-PromptArgument = Annotated[list[str], Argument(metavar="TEXT", help="Input of the model.")]
+_PROMPT = argument("Input of the model.", "TEXT")
 
 
 @_command()
 def look(
-    run: RunArgument,
-    texts: Annotated[
-        list[str] | None, Argument(metavar="TEXT", help=f"{_INPUT}. Without it, the training curves are shown.")
-    ] = None,
+    run: str = RUN,
+    texts: list[str] | None = argument(f"{_INPUT}. Without it, the training curves are shown.", "TEXT", default=None),
     *,
     view: View,
     weight: Weight,
@@ -305,8 +282,9 @@ def look(
 
 @_command()
 def attribute(
-    run: RunArgument,
-    texts: Annotated[list[str], Argument(metavar="TEXT", help=f"{_INPUT}.")],
+    run: str = RUN,
+    texts: list[str] = argument(f"{_INPUT}.", "TEXT"),
+    *,
     asked: Attribution,
     flags: dict[str, Any],
     drawing: Drawing,
@@ -322,8 +300,9 @@ def attribute(
 
 @_command()
 def patch(
-    run: RunArgument,
-    texts: Annotated[list[str], Argument(metavar="TEXT OTHER", help="A text, and another with as many tokens.")],
+    run: str = RUN,
+    texts: list[str] = argument("A text, and another with as many tokens.", "TEXT OTHER"),
+    *,
     asked: Patching,
     drawing: Drawing,
 ) -> None:
@@ -337,7 +316,7 @@ def patch(
 
 
 @_command()
-def lens(run: RunArgument, texts: PromptArgument, asked: Lens, drawing: Drawing) -> None:
+def lens(run: str = RUN, texts: list[str] = _PROMPT, *, asked: Lens, drawing: Drawing) -> None:
     """Show the most probable token after each block of a decoder."""
     from heed.cli.look import run_inside
 
@@ -345,7 +324,7 @@ def lens(run: RunArgument, texts: PromptArgument, asked: Lens, drawing: Drawing)
 
 
 @_command()
-def beams(run: RunArgument, texts: PromptArgument, asked: Beams, flags: dict[str, Any], drawing: Drawing) -> None:
+def beams(run: str = RUN, texts: list[str] = _PROMPT, *, asked: Beams, flags: dict[str, Any], drawing: Drawing) -> None:
     """Show the candidates of the beam search behind an output."""
     from heed.cli.look import run_inside
 
@@ -354,10 +333,9 @@ def beams(run: RunArgument, texts: PromptArgument, asked: Beams, flags: dict[str
 
 @_command()
 def lesson(
-    name: Annotated[
-        str | None,
-        Argument(metavar="NAME|FILE.yaml", help="A lesson, or your own matrices; without it, the lessons are listed."),
-    ] = None,
+    name: str | None = argument(
+        "A lesson, or your own matrices; without it, the lessons are listed.", "NAME|FILE.yaml", default=None
+    ),
     *,
     options: LessonOptions,
     figure: Figure,
@@ -370,11 +348,10 @@ def lesson(
 
 @_command()
 def models(
-    name: Annotated[
-        str | None,
-        Argument(metavar="NAME", help="Show the fields and sizes of this model.", autocompletion=complete_model),
-    ] = None,
-    scores: Annotated[bool, option("--scores", help="List the attention scores (model.score).")] = False,
+    name: str | None = argument(
+        "Show the fields and sizes of this model.", "NAME", complete=complete_model, default=None
+    ),
+    scores: bool = option("List the attention scores (model.score)."),
 ) -> None:
     """List the models by task, or the fields and sizes of one."""
     from heed.cli.show import list_scores_text, model_text, models_table
@@ -388,7 +365,7 @@ def _tools() -> None:
 
 
 @_dev.command("check")
-def dev_check(name: Annotated[str, Argument(metavar="NAME", help="A task, a model or a score.")]) -> None:
+def dev_check(name: Annotated[str, typer.Argument(metavar="NAME", help="A task, a model or a score.")]) -> None:
     """Test one task, model or score, and list what is missing."""
     from heed.cli.dev import run_dev_check
 

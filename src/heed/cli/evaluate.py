@@ -44,7 +44,7 @@ def run_evaluate(names: list[str], files: list[str], asked: EvaluateOptions, fla
     else:
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
         sets = {s: examples_of(run, s) for s in ([split] if split is not None else tests)}
-    weighted = {name: equal_weights(run, one) for name, one in sets.items() if asked.equal}
+    weighted = {name: equal_weights(run, one) for name, one in sets.items() if asked.equal_weights}
     reports = {name: run.score(one) for name, one in sets.items()}
     if alignment is not None:
         scores, notes = alignment_scores(capability(run, "align"), examples, alignment)

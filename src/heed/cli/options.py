@@ -7,9 +7,10 @@ import inspect
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer import Argument, BadParameter, Option
@@ -40,11 +41,35 @@ class Command(TyperCommand):
         return rest
 
 
-def option(*words: str, complete: Any = None, **given: Any) -> Any:
-    """A `typer.Option`: words that begin with a dash are its names, the other word is its group in the help."""
-    names = [word for word in words if word.startswith("-")]
-    group = next((word for word in words if not word.startswith("-")), None)
-    return Option(*names, rich_help_panel=group, autocompletion=complete, **given)
+def option(
+    help: str,
+    group: str | None = None,
+    *names: str,
+    default: Any = None,
+    metavar: str | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    complete: Any = None,
+) -> Any:
+    """The default of a parameter of a command, or of a field of its options; the type there says what it takes.
+
+    Args:
+        help: A sentence for the help.
+        group: Heading in the help.
+        names: Names with their dashes, if it is not the name of the parameter.
+        default: The value if it is not given.
+        metavar: What its value is called, if its type does not say so.
+        least: The smallest number.
+        most: The largest number.
+        complete: Completes a value in a shell.
+    """
+    shown = {"help": help, "rich_help_panel": group, "metavar": metavar, "min": least, "max": most}
+    return field(default=default, metadata={"names": names, "shown": {**shown, "autocompletion": complete}})
+
+
+def argument(help: str, metavar: str, *, complete: Any = None, default: Any = ...) -> Any:
+    """The default of a parameter of a command that is given by its place; needed unless it has a default."""
+    return field(default=default, metadata={"argument": Argument(metavar=metavar, help=help, autocompletion=complete)})
 
 
 def complete_task(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -95,76 +120,38 @@ def _files(incomplete: str) -> list[str]:
     return [f"{path}/" if os.path.isdir(path) else str(path) for path in found]
 
 
-RunArgument = Annotated[
-    str,
-    Argument(
-        metavar="RUN",
-        help="Run folder, packed run (.zip), or 'last', the newest usable run under runs/.",
-        autocompletion=complete_run,
-    ),
-]
+RUN = argument(
+    "Run folder, packed run (.zip), or 'last', the newest usable run under runs/.", "RUN", complete=complete_run
+)
 _TASKS = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
 _FILES = (
     f"A task ({_TASKS}) and its training files, source before target; or hub:USER/NAME, a data set of the Hugging Face "
     "Hub; or a YAML file with all settings. SECTION.KEY=VALUE sets any field (docs/configuration.md)."
 )
-WordsArgument = Annotated[
-    list[str],
-    Argument(metavar="TASK FILE...", help=f"{_FILES} With --resume, a run folder.", autocompletion=complete_task),
-]
-CheckedArgument = Annotated[
-    list[str],
-    Argument(metavar="TASK FILE...", help=f"{_FILES} Or a run folder.", autocompletion=complete_task),
-]
-ComparedArgument = Annotated[
-    list[str],
-    Argument(
-        metavar="RUN...",
-        help="Run folders, or the folder of a comparison. With --models: a task and its training files, or a YAML "
-        "file, as for `heed train`.",
-        autocompletion=complete_run_or_task,
-    ),
-]
-_SIZES = "auto, tiny, small or base; for some models also scarce, medium and large (heed models NAME)"
-_Model = Annotated[
-    str | None,
-    option("Model", "--model", metavar="NAME", help="Name of the model (heed models).", complete=complete_model),
-]
-_Size = Annotated[
-    str | None, option("Model", "--size", metavar="SIZE", help=f"Named size: {_SIZES}.", complete=complete_size)
-]
-_With = Annotated[
-    list[str] | None,
-    option(
-        "--with", metavar="RUN", help="Another run to average probabilities with; repeatable.", complete=complete_run
-    ),
-]
-_Json = Annotated[bool, option("--json", help="Print everything as JSON.")]
-_Open = Annotated[bool, option("Output", "--open", help="Show the page in a browser.")]
-_Split = Annotated[
-    str | None, option(metavar="NAME", help="Set to score: test, valid or, for dates, unseen; files take its place.")
-]
-_Form = Annotated[
-    Literal["text", "html", "svg", "json"] | None,
-    option(
-        "Output", "--as", metavar="text|html|svg|json", help="Format; by default from the ending of --out, else text."
-    ),
-]
-_Out = Annotated[
-    Path | None,
-    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .pdf, .json, .txt."),
-]
-EditsOption = Annotated[
-    list[str] | None,
-    option("View", "--edit", metavar="JSON|FILE", help="Change attention weights (docs/looking.md); repeatable."),
-]
-ScoreOption = Annotated[
-    str | None,
-    option("Score", "--for", metavar="NAME", help="A label, TAG:WORD or TOKEN:POSITION; by default the answer."),
-]
-RatherThanOption = Annotated[
-    str | None, option("Score", "--rather-than", metavar="NAME", help="Subtract the score of this label, tag or token.")
-]
+WORDS = argument(f"{_FILES} With --resume, a run folder.", "TASK FILE...", complete=complete_task)
+CHECKED = argument(f"{_FILES} Or a run folder.", "TASK FILE...", complete=complete_task)
+COMPARED = argument(
+    "Run folders, or the folder of a comparison. With --models: a task and its training files, or a YAML file, as for "
+    "heed train.",
+    "RUN...",
+    complete=complete_run_or_task,
+)
+_SIZE = option(
+    "Named size: auto, tiny, small or base; for some models also scarce, medium and large (heed models NAME).",
+    "Model",
+    metavar="SIZE",
+    complete=complete_size,
+)
+_WITH = option("A run to average probabilities with; repeatable.", None, "--with", metavar="RUN", complete=complete_run)
+_JSON = option("Print everything as JSON.", None, "--json")
+_OPEN = option("Show the page in a browser.", "Output", "--open")
+_SPLIT = option("Set to score: test, valid or, for dates, unseen; not beside files.", metavar="NAME")
+_FORM = option("Format; by default from the ending of --out, else text.", "Output", "--as")
+_DRAWN = option("Write to a file: .html, .svg, .png, .pdf, .json, .txt.", "Output")
+_EDITS = option("Change attention weights (docs/looking.md); repeatable.", "View", "--edit", metavar="JSON|FILE")
+_TARGET = option("A label, TAG:WORD or TOKEN:POSITION; by default the answer.", "Score", "--for", metavar="NAME")
+_RATHER = option("Subtract the score of this label, tag or token.", "Score", metavar="NAME")
+Form = Literal["text", "html", "svg", "json"]
 _FIELDS = {
     "model": "model.name",
     "size": "model.size",
@@ -185,19 +172,17 @@ _FIELDS = {
 class DataOptions:
     """Where data is held out."""
 
-    valid: Annotated[
-        list[str] | None,
-        option("Data", metavar="FILE|N", help="Validation files (two as a,b), or the number of examples to hold out."),
-    ] = None
-    test: Annotated[
-        list[str] | None,
-        option("Data", metavar="FILE", help="Test files, in the same form as the training files; two as a,b."),
-    ] = None
+    valid: list[str] | None = option(
+        "Validation files (two as a,b), or the number of examples to hold out.", "Data", metavar="FILE|N"
+    )
+    test: list[str] | None = option(
+        "Test files, in the form of the training files; two as a,b.", "Data", metavar="FILE"
+    )
 
     def fields(self) -> dict[str, Any]:
         """The fields of the configuration that were given."""
         given = {"data.valid": held_out(self.valid), "data.test": split_files(self.test)}
-        given |= {field: getattr(self, name, None) for name, field in _FIELDS.items()}
+        given |= {full_name: getattr(self, name, None) for name, full_name in _FIELDS.items()}
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -205,145 +190,96 @@ class DataOptions:
 class TrainOptions(DataOptions):
     """What to train, how long and where to."""
 
-    model: _Model = None
-    size: _Size = None
-    parent: Annotated[
-        str | None,
-        option("Model", "--from", metavar="RUN", help="Start from this run's weights.", complete=complete_run),
-    ] = None
-    minutes: Annotated[
-        float | None, option("Training", metavar="N", help="Time budget in minutes, including scoring; 2 by default.")
-    ] = None
-    epochs: Annotated[
-        float | None, option("Training", metavar="N", help="Passes over the data, instead of --minutes.")
-    ] = None
-    train_size: Annotated[
-        int | None, option("Training", metavar="N", help="Train on a random subset of N examples.")
-    ] = None
-    seed: Annotated[
-        int | None, option("Training", metavar="N", help="Seed of weights, order and dropout; 1 by default.")
-    ] = None
-    device: Annotated[str | None, option("Training", metavar="NAME", help="auto, cpu, cuda, cuda:N or mps.")] = None
-    out: Annotated[
-        Path | None, option("Run folder", metavar="DIR", help="Folder to create; runs/<data>-<model>-N by default.")
-    ] = None
-    resume: Annotated[bool, option("Run folder", "--resume", help="Resume from the run's last checkpoint.")] = False
-    dry_run: Annotated[bool, option("--dry-run", help="Print only settings, counts and predicted cost.")] = False
-    verbose: Annotated[bool, option("--verbose", help="Print all settings, including defaults.")] = False
+    model: str | None = option("Name of the model (heed models).", "Model", metavar="NAME", complete=complete_model)
+    size: str | None = _SIZE
+    parent: str | None = option("Start from a run's weights.", "Model", "--from", metavar="RUN", complete=complete_run)
+    minutes: float | None = option("Time budget in minutes, including scoring; 2 by default.", "Training")
+    epochs: float | None = option("Passes over the data, instead of --minutes.", "Training")
+    train_size: int | None = option("Train on a random subset of N examples.", "Training")
+    seed: int | None = option("Seed of weights, order and dropout; 1 by default.", "Training")
+    device: str | None = option("auto, cpu, cuda, cuda:N or mps.", "Training", metavar="NAME")
+    out: Path | None = option("Folder to create; runs/<data>-<model>-N by default.", "Run folder", metavar="DIR")
+    resume: bool = option("Resume from the run's last checkpoint.", "Run folder")
+    dry_run: bool = option("Print only settings, counts and predicted cost.")
+    verbose: bool = option("Print all settings, including defaults.")
 
 
 @dataclass(frozen=True)
 class Opening:
     """How a run is opened."""
 
-    device: Annotated[str, option(metavar="NAME", help="Where to compute: auto, cpu, cuda, cuda:N or mps.")] = "auto"
-    force: Annotated[
-        bool, option("--force", help="Use a run despite missing or altered files; heed check lists them.")
-    ] = False
+    device: str = option("Where to compute: auto, cpu, cuda, cuda:N or mps.", default="auto", metavar="NAME")
+    force: bool = option("Use a run despite missing or altered files; heed check lists them.")
 
 
 @dataclass(frozen=True)
 class PredictOptions(Opening):
     """The input of `heed predict`, and how to treat it."""
 
-    input: Annotated[
-        Path | None,
-        option("Files", "--input", "-i", metavar="PATH", help="A file with one text per line, or a folder of files."),
-    ] = None
-    out: Annotated[
-        Path | None, option("Files", metavar="PATH", help="Write to this file, or to this folder if the input is one.")
-    ] = None
-    bad_lines: Annotated[
-        Literal["error", "skip"] | None,
-        option(
-            "Files",
-            metavar="error|skip",
-            help="On an unusable line, stop or write an empty line; as in training by default.",
-        ),
-    ] = None
-    sort_window: Annotated[
-        int,
-        option("Files", metavar="N", help="Number of lines sorted by length and computed together.", min=1),
-    ] = 2_000
-    others: _With = None
+    input: Path | None = option("A file with one text per line, or a folder of files.", "Files", "--input", "-i")
+    out: Path | None = option("Write to this file, or to this folder if the input is one.", "Files", metavar="PATH")
+    bad_lines: Literal["error", "skip"] | None = option(
+        "On an unusable line, stop or write an empty line; as in training by default.", "Files"
+    )
+    sort_window: int = option("Lines sorted by length and computed together.", "Files", default=2_000, least=1)
+    others: list[str] | None = _WITH
 
 
 @dataclass(frozen=True)
 class EvaluateOptions(Opening):
     """What to score, and how to report it."""
 
-    split: _Split = None
-    others: _With = None
-    equal: Annotated[
-        bool, option("--equal-weights", help="Also score the run while each attention weights its keys equally.")
-    ] = False
-    as_json: _Json = False
+    split: str | None = _SPLIT
+    others: list[str] | None = _WITH
+    equal_weights: bool = option("Also score the run while each attention weights its keys equally.")
+    as_json: bool = _JSON
 
 
 @dataclass(frozen=True)
 class HeadsOptions(Opening):
     """On what heads are scored."""
 
-    split: _Split = None
-    examples: Annotated[int, option(metavar="N", help="At most N examples, evenly chosen.", min=1)] = 500
-    as_json: _Json = False
+    split: str | None = _SPLIT
+    examples: int = option("At most N examples, evenly chosen.", default=500, least=1)
+    as_json: bool = _JSON
 
 
 @dataclass(frozen=True)
 class AlignOptions(Opening):
     """Which attention links words."""
 
-    layer: Annotated[
-        int | None, option("Links", metavar="N", help="Layer from 0, negative from the end; see docs/alignment.md.")
-    ] = None
-    head: Annotated[str | None, option("Links", metavar="N", help="Head from 0, or mean (over the heads).")] = None
-    state: Annotated[
-        Literal["read", "written"] | None,
-        option("Links", metavar="read|written", help="Use the state after reading a target word, or while writing it."),
-    ] = None
-    scores: Annotated[
-        bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
-    ] = False
-    out: Annotated[Path | None, option("Output", metavar="FILE", help="Write to this file instead of stdout.")] = None
+    layer: int | None = option("Layer from 0, negative from the end; see docs/alignment.md.", "Links")
+    head: str | None = option("Head from 0, or mean (over the heads).", "Links", metavar="N")
+    state: Literal["read", "written"] | None = option("The state after reading a word, or while writing it.", "Links")
+    scores: bool = option("Write a score for each pair, a tab, and links with their weights.", "Output")
+    out: Path | None = option("Write to this file instead of stdout.", "Output")
 
 
 @dataclass(frozen=True)
 class ServeOptions(Opening):
     """Where and how a server listens."""
 
-    open_it: _Open = False
-    port: Annotated[int, option(metavar="N", help="Port; 0 for a free one.", min=0, max=65_535)] = 0
-    minutes: Annotated[float | None, option(metavar="N", help="Stop after N minutes without a request.", min=0.01)] = (
-        None
+    open_it: bool = _OPEN
+    port: int = option("Port; 0 for a free one.", default=0, least=0, most=65_535)
+    minutes: float | None = option("Stop after N minutes without a request.", metavar="N", least=0.01)
+    host: str = option("Address to listen on.", "Other machines", default="127.0.0.1", metavar="ADDRESS")
+    token_file: Path | None = option("File with the token that requests must carry.", "Other machines")
+    names: list[str] | None = option(
+        "Host name that requests may use; repeatable.", "Other machines", "--name", metavar="HOST[:PORT]"
     )
-    host: Annotated[str, option("Other machines", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1"
-    token_file: Annotated[
-        Path | None, option("Other machines", metavar="FILE", help="File with the token that requests must carry.")
-    ] = None
-    names: Annotated[
-        list[str] | None,
-        option("Other machines", "--name", metavar="HOST[:PORT]", help="Host name that requests may use; repeatable."),
-    ] = None
 
 
 @dataclass(frozen=True)
 class Figure:
     """How a picture is drawn."""
 
-    theme: Annotated[
-        Literal["light", "dark"] | None,
-        option("Picture", metavar="light|dark", help="Background: light by default; SVG curves follow the reader."),
-    ] = None
-    width: Annotated[
-        str | None, option("Picture", metavar="WIDTH", help="Width: 85mm, 3.3in or 600px (96 px to the inch).")
-    ] = None
-    scale: Annotated[float | None, option("Picture", metavar="X", help="PNG pixels per px: 2 by default.")] = None
-    dpi: Annotated[float | None, option("Picture", metavar="N", help="PNG pixels per inch, in place of --scale.")] = (
-        None
+    theme: Literal["light", "dark"] | None = option(
+        "Background: light by default; SVG curves follow the reader.", "Picture"
     )
-    fonts: Annotated[
-        list[Path] | None, option("Picture", "--font", metavar="FILE", help="Font file for PNG; repeatable.")
-    ] = None
+    width: str | None = option("Width: 85mm, 3.3in or 600px (96 px to the inch).", "Picture", metavar="WIDTH")
+    scale: float | None = option("PNG pixels per px: 2 by default.", "Picture")
+    dpi: float | None = option("PNG pixels per inch, in place of --scale.", "Picture")
+    fonts: list[Path] | None = option("Font file for PNG; repeatable.", "Picture", "--font")
 
     def figure(self) -> dict[str, Any]:
         """The options of a picture that were given, by their names in Python."""
@@ -354,13 +290,10 @@ class Figure:
 class Drawing(Opening, Figure):
     """Where and how a drawing is written, and how its run is opened."""
 
-    form: _Form = None
-    out: _Out = None
-    open_it: _Open = False
-    panels: Annotated[
-        str | None,
-        option("Picture", metavar="NAMES", help="Only these parts of a look, such as map,words,attribution."),
-    ] = None
+    form: Form | None = _FORM
+    out: Path | None = _DRAWN
+    open_it: bool = _OPEN
+    panels: str | None = option("Only these parts of a look: map,words,attribution.", "Picture", metavar="NAMES")
 
     def figure(self) -> dict[str, Any]:
         """The options of a picture that were given, by their names in Python."""
@@ -372,193 +305,120 @@ class Drawing(Opening, Figure):
 class LessonOptions:
     """Which part of a lesson is shown, and how."""
 
-    row: Annotated[
-        str | None, option(metavar="TOKEN", help="Compute only the row of this token (or row N from 0).")
-    ] = None
-    stage: Annotated[list[str] | None, option(metavar="NAME", help="Show only this stage; repeatable.")] = None
-    form: _Form = None
-    out: _Out = None
-    slides: Annotated[
-        bool, option("--slides", help="One stage a page, 16:9: .html; .svg, .png or .pdf, a file for each.")
-    ] = False
-    no_remarks: Annotated[bool, option("--no-remarks", help="Leave out a file's remarks and notes.")] = False
+    row: str | None = option("Compute only the row of this token (or row N from 0).", metavar="TOKEN")
+    stage: list[str] | None = option("Show only this stage; repeatable.", metavar="NAME")
+    form: Form | None = _FORM
+    out: Path | None = _DRAWN
+    slides: bool = option("One stage a page, 16:9: .html; .svg, .png or .pdf, a file for each.", "Output")
+    no_remarks: bool = option("Leave out a file's remarks and notes.")
 
 
 @dataclass(frozen=True)
 class CompareOptions(DataOptions):
     """What to train and how to compare, and what to write."""
 
-    models: Annotated[
-        str | None,
-        option(
-            "Training",
-            metavar="NAMES",
-            help="Models to train, such as bahdanau,luong:score=dot:training.clip=1; NAME@RUN starts from a run.",
-            complete=complete_model,
-        ),
-    ] = None
-    sizes: Annotated[
-        str | None,
-        option(
-            "Training",
-            "--train-size",
-            metavar="N,N,all",
-            help="Numbers of training examples, such as 100,1000,all; several give learning curves.",
-        ),
-    ] = None
-    minutes: Annotated[float | None, option("Training", metavar="N", help="Time budget of each run in minutes.")] = None
-    seeds: Annotated[
-        int,
-        option(
-            "Training", metavar="N", help="Runs per model, seeds 1 to N; tests then cover seeds too.", min=1, max=1_000
-        ),
-    ] = 1
-    size: _Size = None
-    jobs: Annotated[
-        int | None,
-        option("Training", metavar="N", help="Train N runs at a time, spread over the GPUs.", min=1, max=1_000),
-    ] = None
-    split: Annotated[
-        str | None,
-        option("Comparison", metavar="NAME", help="test by default, valid if there is none; for dates also unseen."),
-    ] = None
-    baseline: Annotated[
-        str | None,
-        option("Comparison", metavar="RUN", help="Run to test the others against; the first by default."),
-    ] = None
-    beam: Annotated[
-        int | None,
-        option("Comparison", metavar="N", help="Beam size for all runs; each run's own by default.", min=1, max=1_000),
-    ] = None
-    threads: Annotated[
-        int | None,
-        option("Comparison", metavar="N", help="Threads to decode with; as in training by default.", min=1, max=1_024),
-    ] = None
-    device: Annotated[
-        str | None,
-        option("Comparison", metavar="NAME", help="Where to train and decode: auto, cpu, cuda, cuda:N or mps."),
-    ] = None
-    resamples: Annotated[
-        int | None,
-        option(
-            "Comparison",
-            metavar="N",
-            help="Resamples of the examples (evaluation.bootstrap by default).",
-            min=1,
-            max=1_000_000,
-        ),
-    ] = None
-    out: Annotated[
-        Path | None,
-        option(
-            "Output",
-            metavar="PATH",
-            help="Folder for compare.html, .tex, .csv, .json and new runs; for trained runs, also a .svg or .png.",
-        ),
-    ] = None
-    sentences: Annotated[int, option("Output", metavar="N", help="Examples on the page.", min=0)] = 15
-    look: Annotated[
-        str | None, option("Output", metavar="TEXT", help="Also show the attention of every run for this text.")
-    ] = None
-    open_it: _Open = False
-    as_json: _Json = False
-    force: Annotated[bool, option("--force", help="Use trained runs despite missing or altered files.")] = False
+    models: str | None = option(
+        "Models to train, such as bahdanau,luong:score=dot; NAME@RUN starts from a run.",
+        "Training",
+        metavar="NAMES",
+        complete=complete_model,
+    )
+    sizes: str | None = option(
+        "Numbers of training examples, such as 100,1000,all; several give learning curves.",
+        "Training",
+        "--train-size",
+        metavar="N,N,all",
+    )
+    minutes: float | None = option("Time budget of each run in minutes.", "Training")
+    seeds: int = option(
+        "Seeds of each model, 1 to N; tests then cover them.", "Training", default=1, least=1, most=1_000
+    )
+    size: str | None = _SIZE
+    jobs: int | None = option("Train N runs at a time, spread over the GPUs.", "Training", least=1, most=1_000)
+    split: str | None = option("test by default, else valid; for dates also unseen.", "Comparison", metavar="NAME")
+    baseline: str | None = option("Run to test the others against; the first by default.", "Comparison", metavar="RUN")
+    beam: int | None = option("Beam size for all runs; each run's own by default.", "Comparison", least=1, most=1_000)
+    threads: int | None = option("Threads for decoding; as in training by default.", "Comparison", least=1, most=1_024)
+    device: str | None = option("Where to train and decode: auto, cpu, cuda:N or mps.", "Comparison", metavar="NAME")
+    resamples: int | None = option(
+        "Resamples of the examples (evaluation.bootstrap by default).", "Comparison", least=1, most=1_000_000
+    )
+    out: Path | None = option(
+        "Folder for compare.html, .tex, .csv, .json and new runs; for trained runs, also a .svg or .png.",
+        "Output",
+        metavar="PATH",
+    )
+    sentences: int = option("Examples on the page.", "Output", default=15, least=0)
+    look: str | None = option("Also show the attention of every run for this text.", "Output")
+    open_it: bool = _OPEN
+    as_json: bool = _JSON
+    force: bool = option("Use trained runs despite missing or altered files.")
 
 
 @dataclass(frozen=True)
 class View:
     """What of a model's attention is shown."""
 
-    steps: Annotated[bool, option("View", "--steps", help="One frame per token read or written.")] = False
-    mechanism: Annotated[
-        str | None,
-        option("View", metavar="NAME", help="Only this attention: cross, encoder, decoder, or an encoder's rollout."),
-    ] = None
-    layer: Annotated[
-        str | None,
-        option("View", metavar="N", help="Layer from 0, negative from the end (default -1), or all."),
-    ] = None
-    head: Annotated[
-        str | None, option("View", metavar="N", help="Head from 0, mean (over the heads; default) or all.")
-    ] = None
-    overview: Annotated[
-        bool, option("View", "--overview", help="Thumbnails of all layers and heads, or of the chosen ones.")
-    ] = False
-    sort: Annotated[
-        str | None,
-        option(
-            "View",
-            metavar="MEASURE",
-            help="Order of the overview: entropy (smallest first) or untrained (largest distance).",
-        ),
-    ] = None
-    edits: EditsOption = None
+    steps: bool = option("One frame per token read or written.", "View")
+    mechanism: str | None = option(
+        "Only this attention: cross, encoder, decoder, or an encoder's rollout.", "View", metavar="NAME"
+    )
+    layer: str | None = option("Layer from 0, negative from the end (default -1), or all.", "View", metavar="N")
+    head: str | None = option("Head from 0, mean (over the heads; default) or all.", "View", metavar="N")
+    overview: bool = option("Thumbnails of all layers and heads, or of the chosen ones.", "View")
+    sort: str | None = option(
+        "Order of the overview: entropy (smallest first) or untrained (largest distance).", "View", metavar="MEASURE"
+    )
+    edits: list[str] | None = _EDITS
 
 
 @dataclass(frozen=True)
 class Weight:
     """The options of `heed look` that open one weight."""
 
-    number: Annotated[
-        tuple[str, str] | None,
-        option(
-            "View", metavar="QUERY KEY", help="Show how one weight is computed; its row and column in the map, from 0."
-        ),
-    ] = None
-    every: Annotated[bool, option("View", "--all", help="With --number: list every component and key.")] = False
-    numpy: Annotated[bool, option("View", "--numpy", help="With --number: print only the Python that computes it.")] = (
-        False
+    number: tuple[str, str] | None = option(
+        "Show how one weight is computed; its row and column in the map, from 0.", "View", metavar="QUERY KEY"
     )
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """Which score is attributed, and how."""
-
-    method: Annotated[
-        Literal["ig", "grad", "gradxinput", "loo"] | None,
-        option("Method", metavar="ig|grad|gradxinput|loo", help="Integrated gradients (the default), or another."),
-    ] = None
-    target: ScoreOption = None
-    rather_than: RatherThanOption = None
-    baseline: Annotated[
-        str | None, option("Method", metavar="NAME", help="With ig: mean (the default), zero or unknown.")
-    ] = None
-    steps: Annotated[
-        int | None, option("Method", metavar="N", help="With ig: steps; by default enough for an error of 1 %.", min=1)
-    ] = None
-    without: Annotated[
-        Literal["deleted", "unknown", "mean"] | None,
-        option("Method", metavar="deleted|unknown|mean", help="With loo: how a word is left out; deleted by default."),
-    ] = None
-    edits: EditsOption = None
+    every: bool = option("With --number: list every component and key.", "View", "--all")
+    numpy: bool = option("With --number: print only the Python that computes it.", "View")
 
 
 @dataclass(frozen=True)
 class Patching:
-    """Which score is patched."""
+    """Which score is explained, of a model with which edits."""
 
-    target: ScoreOption = None
-    rather_than: RatherThanOption = None
-    edits: EditsOption = None
+    target: str | None = _TARGET
+    rather_than: str | None = _RATHER
+    edits: list[str] | None = _EDITS
+
+
+@dataclass(frozen=True)
+class Attribution(Patching):
+    """How a score is attributed."""
+
+    method: Literal["ig", "grad", "gradxinput", "loo"] | None = option(
+        "Integrated gradients (the default), or another.", "Method"
+    )
+    baseline: str | None = option("With ig: mean (the default), zero or unknown.", "Method", metavar="NAME")
+    steps: int | None = option("With ig: steps; by default enough for an error of 1 %.", "Method", least=1)
+    without: Literal["deleted", "unknown", "mean"] | None = option(
+        "With loo: how a word is left out; deleted by default.", "Method"
+    )
 
 
 @dataclass(frozen=True)
 class Lens:
     """Edits of the model that is read."""
 
-    edits: EditsOption = None
+    edits: list[str] | None = _EDITS
 
 
 @dataclass(frozen=True)
-class Beams:
+class Beams(Lens):
     """Which candidates are shown."""
 
-    beam_size: Annotated[
-        int | None, option("View", "--beam", metavar="N", help="Beam size; the run's by default.", min=1, max=1_000)
-    ] = None
-    every: Annotated[bool, option("View", "--all", help="Also the candidates that were dropped.")] = False
-    edits: EditsOption = None
+    beam_size: int | None = option("Beam size; the run's by default.", "View", "--beam", least=1, most=1_000)
+    every: bool = option("Also the candidates that were dropped.", "View", "--all")
 
 
 def typed(options: Any, *names: str) -> dict[str, Any]:
@@ -567,15 +427,12 @@ def typed(options: Any, *names: str) -> dict[str, Any]:
     return {name: value for name, value in every.items() if value not in (None, False, []) and name in (names or every)}
 
 
-_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
-
-
 def spread(function: Callable[..., None]) -> Callable[..., None]:
     """The command of a function: a dataclass among its parameters stands for an option for each field.
 
     A parameter `flags` stands for the options that tasks add to the command of this name; it gets those given.
     """
-    hints, parameters = get_type_hints(function, include_extras=True), list[inspect.Parameter]()
+    hints, parameters = get_type_hints(function), list[inspect.Parameter]()
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     owners: dict[str, tuple[Flag, list[str]]] = {}
     for task in task_names() if "flags" in hints else ():
@@ -583,12 +440,12 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
             owners.setdefault(flag.key, (flag, []))[1].append(task)
     for name, parameter in inspect.signature(function).parameters.items():
         if name in groups:
-            kinds = get_type_hints(groups[name], include_extras=True)
-            parameters += [_keyword(one.name, one.default, kinds[one.name]) for one in fields(groups[name])]
+            kinds = get_type_hints(groups[name])
+            parameters += [_parameter(one.name, kinds[one.name], one) for one in fields(groups[name])]
         elif name == "flags":
-            parameters += [_parameter(flag, tasks) for flag, tasks in owners.values()]
+            parameters += [_of_flag(flag, tasks) for flag, tasks in owners.values()]
         else:
-            parameters.append(_keyword(name, parameter.default, hints[name]))
+            parameters.append(_parameter(name, hints[name], parameter.default))
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -605,20 +462,34 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _keyword(name: str, default: Any, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 
 
-def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
+def _parameter(name: str, hint: Any, described: Any) -> inspect.Parameter:
+    """A parameter as typer reads it; `described` is what `option` or `argument` made."""
+    kind, default = hint, described.default
+    while get_origin(kind) in (Union, UnionType, list):
+        kind = get_args(kind)[0]
+    if (info := described.metadata.get("argument")) is None:
+        shown = dict(described.metadata["shown"])
+        usual = "|".join(get_args(kind)) if get_origin(kind) is Literal else _METAVARS.get(kind)
+        shown["metavar"] = shown["metavar"] or usual
+        info = Option(*(described.metadata["names"] or [f"--{name.replace('_', '-')}"]), **shown)
+        default = bool(default) if kind is bool else default
+    default = inspect.Parameter.empty if default is ... else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, info])
+
+
+def _of_flag(flag: Flag, tasks: list[str]) -> inspect.Parameter:
+    """The option of some tasks."""
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     kind = list[kind] if flag.several else kind
-    metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else flag.metavar or _METAVARS.get(flag.type)
     others = [name for name in task_names() if name not in tasks]
     start, named = ("For", tasks) if len(tasks) <= len(others) or not others else ("For all but", others)
     group = f"{start} {' and '.join(', '.join(named).rsplit(', ', 1))}"
-    described = option(f"--{flag.name}", group, metavar=metavar, help=flag.help, min=flag.least, max=flag.most)
-    switch = kind is bool
-    return _keyword(flag.key, False if switch else None, Annotated[kind if switch else kind | None, described])
+    metavar = flag.metavar or None
+    described = option(flag.help, group, f"--{flag.name}", metavar=metavar, least=flag.least, most=flag.most)
+    return _parameter(flag.key, kind if kind is bool else kind | None, described)
 
 
 def split_files(files: list[str] | None) -> list[str] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from heed.attention import SCORES
 from heed.cli.options import LessonOptions, typed
 from heed.cli.terminal import form_of, interactive, say, show_drawing, use_color, width, write_output
-from heed.errors import ConfigError, suggest, whole_number
+from heed.errors import ConfigError, suggest
 from heed.models.base import Body, ModelConfig, TextEncoder
 from heed.registry import bodies_of, list_models, model_names
 from heed.show.scene import check_figure
@@ -70,35 +70,17 @@ def _progress() -> Callable[[int, int], None]:
 
 def _page(lesson: Any) -> None:
     """Show one stage at a time, asking before each next one."""
-    names = [stage.name for stage in lesson.stages]
     print(lesson.head(width()))
-    place, wanted = 0, 1
-    while place < len(names):
-        for _ in range(wanted):
-            show_drawing(f"\n{lesson.stage_text(names[place], width(), use_color())}")
-            place += 1
-        if place < len(names):
+    for number, stage in enumerate(lesson.stages):
+        if number:
             try:
-                answer = input(f"\n[Enter: {names[place]}; a stage's name or number; a: all remaining; q: quit] ")
+                answer = input(f"\n[Enter: {stage.name}; q: quit] ")
             except (EOFError, KeyboardInterrupt):
                 print()
                 return
-            place, wanted = _answered(answer.strip(), names, place)
-
-
-def _answered(answer: str, names: list[str], place: int) -> tuple[int, int]:
-    """The stage to go to, and the number of stages to show from there; 0 after an invalid answer."""
-    if answer in names:
-        return names.index(answer), 1
-    if answer.isdecimal() and 1 <= whole_number(answer) <= len(names):
-        return whole_number(answer) - 1, 1
-    if answer.lower() in ("q", "quit"):
-        return len(names), 0
-    if answer.lower() in ("a", "all"):
-        return place, len(names) - place
-    if answer:
-        print(f"no stage '{answer}'{suggest(answer, names)}")
-    return place, 0 if answer else 1
+            if answer.strip().lower() in ("q", "quit"):
+                return
+        show_drawing(f"\n{lesson.stage_text(stage.name, width(), use_color())}")
 
 
 _NAME = 16

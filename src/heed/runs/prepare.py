@@ -220,8 +220,8 @@ def settings_of(
         if elsewhere or "train" not in data:
             other = elsewhere[0] if elsewhere else "no training data"
             raise ConfigError(
-                f"{caller}: {next(iter(data))} is data in memory, but there is {other}; pass all splits as data, or all "
-                "as files"
+                f"{caller}: {next(iter(data))} is data in memory, but there is {other}; pass all splits as data, or "
+                "all as files"
             )
         section = {n: v for n, v in (values.get("data") or {}).items() if n not in (*splits, "hub", "name")}
         values["data"] = {**section, "memory": {}, **{name: [name] for name in data if name != "train"}}
