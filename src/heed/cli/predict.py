@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -41,6 +42,8 @@ _DISTINCT = 10_000
 
 _NAMED = 5
 """Most inputs that a note names."""
+_Place = Callable[[int], str]
+"""Names an input in messages, by its number."""
 
 
 class Unseen:
@@ -75,7 +78,6 @@ class Answering:
         self.unseen = Unseen()
         self._long: list[str] = []  # the first inputs that were not read to their ends
         self._num_long = 0
-        self._named: str | None = None  # the file of the last of them
 
     def notes(self) -> list[str]:
         """Remarks for the user on all inputs."""
@@ -104,12 +106,12 @@ class Answering:
         """
         live = file is sys.stdout and file.isatty() and self.outputs.streams
         single = head is not None and len(head) == 1
+        place = partial(_place, where, single)
         try:
             for batch in self._expected(batches, where, head):
                 grows = live and (len(batch) == 1 or where is None)
-                answers = self._grown(batch, where, file, single) if grows else self._answered(batch, where, single)
-                for (_, text), written in answers:
-                    if not isinstance(text, BadLine) and written is not _EMPTY:
+                for text, written in self._grown(batch, place, single) if grows else self._answered(batch, place):
+                    if written is not _EMPTY:
                         self.unseen.add(self.outputs.unknown_in(text))
                     put(written.lines, file)
                 file.flush()
@@ -125,7 +127,8 @@ class Answering:
         answers: list[Written] = []
         for batch in self._expected(batches, where, None):
             filled = [(number, one) for number, one in batch if isinstance(one, BadLine) or "".join(one).strip()]
-            answers += (written for _, written in self._answered(filled, where, False) if written is not _EMPTY)
+            place = partial(_place, where, False)
+            answers += (written for _, written in self._answered(filled, place) if written is not _EMPTY)
         for written in sorted(answers, key=lambda written: -written.uncertainty):
             put(written.lines, file)
 
@@ -151,70 +154,60 @@ class Answering:
         if empty:
             self.outputs.expect([], where)
 
-    def _answered(self, batch: list[Numbered], where: str | None, single: bool) -> Iterator[tuple[Numbered, Written]]:
-        """Each input with its answer."""
-        checked, error = self._checked(batch, where, single)
-        usable = [one for one, good in checked if good]
-        answers = self._each(usable, where, single) if usable else iter(())
-        for one, good in checked:
-            written = next(answers) if good else _EMPTY
+    def _answered(self, batch: list[Numbered], place: _Place) -> Iterator[tuple[Any, Written]]:
+        """Each input as it was read, with its answer; None for one that cannot be used."""
+        inputs, final = self._read(batch, place)
+        answers = self._each([(number, text) for number, text in inputs if text is not None], place)
+        for number, text in inputs:
+            written = _EMPTY if text is None else next(answers)
             if written.problem:
-                self._report(written.problem, one[0])
+                self._report(written.problem, number)
             if written.unread:
                 self._num_long += 1
-                place = f"line {one[0]}" if where == self._named and where else _place(where, one[0], single)
-                self._long += [f"{written.unread:,} of {place}"][: len(self._long) < _NAMED]
-                self._named = where
-            yield one, written
-        for _ in answers:
-            raise AssertionError("more answers than inputs")
-        if error is not None:
-            raise error
+                self._long += [f"{written.unread:,} of {place(number)}"][: len(self._long) < _NAMED]
+            yield text, written
+        if final is not None:
+            raise final
 
-    def _grown(
-        self, batch: list[Numbered], where: str | None, file: TextIO, single: bool
-    ) -> Iterator[tuple[Numbered, Written]]:
+    def _grown(self, batch: list[Numbered], place: _Place, single: bool) -> Iterator[tuple[Any, Written]]:
         """As `_answered`, one by one, each written piece by piece; a single text's answer keeps its line breaks."""
         for one in batch:
-            checked, error = self._checked([one], where, single)
-            if error is not None:
-                raise error
-            if not checked[0][1]:
-                yield one, _EMPTY
+            inputs, final = self._read([one], place)
+            if final is not None:
+                raise final
+            number, text = inputs[0]
+            if text is None:
+                yield text, _EMPTY
                 continue
             try:
-                for piece in self.outputs.grow(checked[0][0][1]):
+                for piece in self.outputs.grow(text):
                     print(piece if single else one_line(piece), end="", flush=True)
             except HeedError as problem:
                 if _is_of_all(problem):
                     raise
-                self.findings.refuse(type(problem)(f"{_place(where, one[0], single)}: {problem}"), one[0])
-            yield one, Written(("",))  # the end of the line
+                self.findings.refuse(type(problem)(f"{place(number)}: {problem}"), number)
+            yield text, Written(("",))  # the end of the line
 
-    def _checked(
-        self, batch: list[Numbered], where: str | None, single: bool
-    ) -> tuple[list[tuple[Numbered, bool]], HeedError | None]:
-        """Each input with True if it is usable, up to the first one that is an error, and that error."""
-        checked: list[tuple[Numbered, bool]] = []
+    def _read(self, batch: list[Numbered], place: _Place) -> tuple[list[tuple[int, Any]], HeedError | None]:
+        """Inputs as the task reads them, None for unusable ones, up to the first that is an error, and that error."""
+        inputs: list[tuple[int, Any]] = []
         for number, text in batch:
-            good = not isinstance(text, BadLine)
             try:
-                if good:
-                    text = self.outputs.read(text, _place(where, number, single))
+                read = None if isinstance(text, BadLine) else self.outputs.read(text, place(number))
             except HeedError as error:
                 try:
                     self.findings.refuse(error, number)
                 except HeedError as final:
-                    return checked, final
-                good = False
-            checked.append(((number, text), good))
-        return checked, None
+                    return inputs, final
+                read = None
+            inputs.append((number, read))
+        return inputs, None
 
-    def _each(self, batch: list[Numbered], where: str | None, single: bool) -> Iterator[Written]:
+    def _each(self, inputs: list[tuple[int, Any]], place: _Place) -> Iterator[Written]:
         """Answers to usable inputs, computed together; if that fails, each half separately."""
         done = 0
         try:
-            for written in self.outputs.write([text for _, text in batch]):
+            for written in self.outputs.write([text for _, text in inputs]):
                 done += 1
                 yield written
             return
@@ -222,13 +215,13 @@ class Answering:
             if _is_of_all(error):
                 raise
             problem = error
-        rest = batch[done:]
+        rest = inputs[done:]
         if len(rest) > 1:
-            yield from self._each(rest[: len(rest) // 2], where, single)
-            yield from self._each(rest[len(rest) // 2 :], where, single)
+            yield from self._each(rest[: len(rest) // 2], place)
+            yield from self._each(rest[len(rest) // 2 :], place)
             return
         number = rest[0][0]
-        self.findings.refuse(type(problem)(f"{_place(where, number, single)}: {problem}"), number)
+        self.findings.refuse(type(problem)(f"{place(number)}: {problem}"), number)
         yield _EMPTY
 
     def _report(self, problem: str, number: int) -> None:
@@ -247,7 +240,7 @@ def put(lines: Iterable[str], file: TextIO) -> None:
     file.write("".join(line + "\n" for line in lines))
 
 
-def _place(where: str | None, number: int, single: bool) -> str:
+def _place(where: str | None, single: bool, number: int) -> str:
     """The name of an input in messages."""
     if where is None:
         return "the text" if single else f"text {number}"

@@ -114,21 +114,6 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The labels and heads of a table, and what each cell is about: a measure and an entry, or nothing."""
-
-    title: str
-    labels: Sequence[str]
-    heads: Sequence[str]
-    rows: Sequence[Sequence[tuple[Measure, int] | None]]
-
-    def table(self, title: str, cell: Callable[[Measure, int], Cell], *notes: str) -> ScoreTable:
-        """A table with these cells."""
-        rows = (tuple(cell(*about) if about else Cell("") for about in row) for row in self.rows)
-        return ScoreTable(title, tuple(self.heads), tuple(zip(self.labels, rows, strict=True)), notes)
-
-
-@dataclass(frozen=True)
 class Comparison(Predicted, Shown):
     """Several runs on the same examples; a notebook displays it as a page without sentences."""
 
@@ -270,106 +255,90 @@ class Comparison(Predicted, Shown):
     # Tables ----------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[ScoreTable]:
-        """Scores, significance, scores by length, cost; of learning curves a table by size for each measure."""
-        main, *others = self._layouts()
-        differences = [
-            self._differences(main, "the best", self.best),
-            self._differences(main, self.entries[self.baseline].label, lambda _, entry: self.baseline_at(entry)),
-        ]
-        rest = [self._minutes_by_size()] if self.sizes else [*self._by_length(), self._cost()]
-        return [self._scores(main), *filter(None, differences), *map(self._scores, others), *rest]
+        """Scores, significance, scores by length, cost."""
+        differences = [self._differences("the best", self.best)]
+        if len(self.models) > 2:
+            label = self.entries[self.baseline].label
+            differences.append(self._differences(label, lambda _, entry: self.baseline_at(entry)))
+        return [self._scores(), *filter(None, differences), *self._by_length(), self._cost()]
 
-    def _layouts(self) -> list[Layout]:
-        """What the cells of tables are about: entries x measures; of learning curves, for each measure models x sizes.
+    def _table(
+        self, title: str, columns: Sequence[str], cell: Callable[[int, int], Cell], *notes: str, mark: str = _MARK
+    ) -> ScoreTable:
+        """A table with a row for each entry; `cell` gives the cell of an entry and a column."""
+        labels = self.labels(mark)
+        rows = (tuple(cell(i, j) for j in range(len(columns))) for i in range(len(self.entries)))
+        return ScoreTable(title, tuple(columns), tuple(zip(labels, rows, strict=True)), notes)
 
-        A cell is a measure and an entry, or None where a model was not trained on a size.
-        """
-        if not self.sizes:
-            rows: list[list[tuple[Measure, int] | None]]
-            rows = [[(measure, i) for measure in self.measures] for i in range(len(self.entries))]
-            return [Layout("scores", self._labels(), [*map(head_of, self.measures)], rows)]
-        at = [[self.at(model, size) for size in range(len(self.sizes))] for model in range(len(self.models))]
-        heads = [size.label for size in self.sizes]
-        layouts = []
-        for measure in self.measures:
-            rows = [[None if entry is None else (measure, entry) for entry in row] for row in at]
-            layouts.append(Layout(head_of(measure), self.models, heads, rows))
-        return layouts
+    def labels(self, mark: str = "") -> list[str]:
+        """The labels of the entries with their sizes, and a mark on those that were not trained enough."""
+        sizes = {size.asked: f", {size.label}" for size in self.sizes}
+        marks = [mark if entry.shortfall else "" for entry in self.entries]
+        return [e.label + sizes.get(e.train_size, "") + m for e, m in zip(self.entries, marks, strict=True)]
 
-    def _labels(self, mark: str = _MARK) -> list[str]:
-        """The labels of the entries, with a mark on those that were not trained enough."""
-        return [entry.label + self._mark(i, mark) for i, entry in enumerate(self.entries)]
-
-    def _mark(self, entry: int, mark: str = _MARK) -> str:
-        """The mark of an entry that was not trained enough; "" for others."""
-        return mark if self.entries[entry].shortfall else ""
-
-    def _scores(self, layout: Layout) -> ScoreTable:
+    def _scores(self) -> ScoreTable:
         by = f" by {self.unit}," if self.sizes else ""
-        title = f"{layout.title}{by} on {len(self.examples):,} {set_name(self.split)} examples"
-        measures = dict.fromkeys(cell[0].name for row in layout.rows for cell in row if cell)
-        explained = [f"{one.label}: {one.note}." for one in self.measures if one.note and one.name in measures]
-        parts = (
+        title = f"scores{by} on {len(self.examples):,} {set_name(self.split)} examples"
+        explained = [f"{measure.label}: {measure.note}." for measure in self.measures if measure.note]
+        notes = (*self.remarks, *self._parts(), self._intervals(), *self._seeds(), *explained)
+
+        def cell(entry: int, column: int) -> Cell:
+            return self._score(self.measures[column], entry, score_text)
+
+        return self._table(title, [*map(head_of, self.measures)], cell, *notes)
+
+    def _score(self, measure: Measure, entry: int, text: Callable[[Score, Measure], str]) -> Cell:
+        best = len(self.alike(entry)) > 1 and self.is_best(measure.name, entry)
+        return Cell(text(self.results[entry].scores[measure.name], measure), best)
+
+    def _parts(self) -> list[str]:
+        return [
             f"Training sets are random parts of the {self.unit}, drawn by the seed of each run, with labels in the "
             "same shares; a smaller part is contained in a larger one. Vocabulary and tokenizer are also learned from "
             "the part; validation and test sets are the same for all."
-        )
-        notes = *self.remarks, *([parts] if self.sizes else []), self._intervals(), *self._seeds(), *explained
-        return layout.table(title, self._score, *notes)
+        ] * bool(self.sizes)
 
-    def _score(self, measure: Measure, entry: int) -> Cell:
-        text = score_text(self.results[entry].scores[measure.name], measure)
-        best = not (self.sizes and len(self.models) == 1) and self.is_best(measure.name, entry)
-        return Cell(text + self._mark(entry) if self.sizes else text, best)
-
-    def _differences(self, layout: Layout, name: str, other: Callable[[str, int], int | None]) -> ScoreTable | None:
+    def _differences(self, name: str, other: Callable[[str, int], int | None]) -> ScoreTable | None:
         """Differences and p-values against the best, or against the baseline; None if nothing was tested.
 
-        None also of the baseline if it is the best everywhere, or if the best is the only other entry.
+        None also of the baseline if it is the best everywhere.
         """
-        cells = [(measure.name, entry) for row in layout.rows for measure, entry in filter(None, row)]
-        again = all(self.best(*cell) == other(*cell) for cell in cells) or len(self.models) < 3
-        if (again and name != "the best") or not any(self.difference(*cell, other(*cell)) for cell in cells):
+        names = [measure.name for measure in self.measures]
+        places = [(name, entry) for entry in range(len(self.entries)) for name in names]
+        again = name != "the best" and all(self.best(*place) == other(*place) for place in places)
+        if again or not any(self.difference(*place, other(*place)) for place in places):
             return None
 
-        def cell(measure: Measure, entry: int) -> Cell:
-            if difference := self.difference(measure.name, entry, other(measure.name, entry)):
-                return Cell(difference_text(difference, measure, self.has_seeds))
-            return Cell("best" if name == "the best" and other(measure.name, entry) == entry else "-")
+        def cell(entry: int, column: int) -> Cell:
+            against = other(names[column], entry)
+            if difference := self.difference(names[column], entry, against):
+                return Cell(difference_text(difference, self.measures[column], self.has_seeds))
+            return Cell("best" if name == "the best" and against == entry else "-")
 
-        title = f"{layout.title}: difference from {name} at the same size" if self.sizes else f"difference from {name}"
-        return layout.table(title, cell, test_note(self.resampling, {len(entry.runs) for entry in self.entries}))
+        note = test_note(self.resampling, {len(entry.runs) for entry in self.entries})
+        title = f"difference from {name}{' at the same size' if self.sizes else ''}"
+        return self._table(title, [*map(head_of, self.measures)], cell, note)
 
     def _by_length(self) -> list[ScoreTable]:
         if len(self.buckets) < 2:
             return []
         measure = self.measures[0]
-        columns = tuple(f"{bucket.label} ({bucket.examples:,})" for bucket in self.buckets)
+        columns = [f"{bucket.label} ({bucket.examples:,})" for bucket in self.buckets]
         title = f"{head_of(measure)} by {self.examiner.names[0]} {self.length_unit} (examples)"
-        cells = (tuple(Cell(score_text(score, measure)) for score in result.by_length) for result in self.results)
-        return [ScoreTable(title, columns, tuple(zip(self._labels(), cells, strict=True)), (self._intervals(),))]
+        cell = lambda i, j: Cell(score_text(self.results[i].by_length[j], measure))  # noqa: E731
+        return [self._table(title, columns, cell, self._intervals())]
 
     def _cost(self) -> ScoreTable:
         costs = [self.costs(i) for i in range(len(self.entries))]
-        same = all(one["tokens_per_second"] == one["examples_per_second"] for one in costs)  # pictures, labels
-        names = [name for name in _COSTS if not (same and name == "tokens_per_second")]
-        heads = tuple(_COSTS[name].format(targets=self.examiner.targets) for name in names)
+        same = all(one.get("tokens_per_second") == one.get("examples_per_second") for one in costs)  # pictures, labels
+        names = [name for name in _COSTS if name in costs[0] and not (same and name == "tokens_per_second")]
+        heads = [_COSTS[name].format(targets=self.examiner.targets) for name in names]
 
-        def cell(name: str, value: float | None) -> Cell:
-            return Cell("-" if value is None else f"{value:,.{int(name == 'training_minutes')}f}")
+        def cell(entry: int, column: int) -> Cell:
+            value = costs[entry][names[column]]
+            return Cell("-" if value is None else f"{value:,.{int(names[column] == 'training_minutes')}f}")
 
-        cells = (tuple(cell(name, one[name]) for name in names) for one in costs)
-        return ScoreTable("cost", heads, tuple(zip(self._labels(), cells, strict=True)), (self._conditions(),))
-
-    def _minutes_by_size(self) -> ScoreTable:
-        def cell(_: Measure, entry: int) -> Cell:
-            costs = self.costs(entry)
-            if costs["training_minutes"] is None or costs["updates"] is None:
-                return Cell("-")
-            return Cell(f"{costs['training_minutes']:,.1f} ({costs['updates']:,.0f})")
-
-        means = ", means over seeds" if self.has_seeds else ""
-        return self._layouts()[0].table(f"training minutes (updates){means}", cell)
+        return self._table("cost", heads, cell, self._conditions())
 
     def _intervals(self) -> str:
         return intervals_note(self.resampling, self.has_seeds)
@@ -397,17 +366,17 @@ class Comparison(Predicted, Shown):
         return " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
 
     def _conditions(self) -> str:
+        of_training = "Training speed, memory and minutes are from each run's report; memory is that of its process."
+        if not self.speeds[0]:
+            return of_training
         given = self.conditions
         few, many = given.passes
         passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
         threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
-        beam = ""
-        if self.examiner.has_beam:
-            beam = "each run's own beam, " if given.beam_size is None else f"beam {given.beam_size}, "
+        beam = "each run's own beam" if given.beam_size is None else f"beam {given.beam_size}"
         return (
-            f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, {beam}the "
-            f"same batch size, {passes}. Training speed, memory and minutes are from each run's report; memory is that "
-            "of its process."
+            f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, "
+            f"{f'{beam}, ' * self.examiner.has_beam}the same batch size, {passes}. {of_training}"
         )
 
     # Drawings --------------------------------------------------------------------------------------------------
@@ -431,7 +400,7 @@ class Comparison(Predicted, Shown):
     def _lines(self, measure: Measure, rows: Sequence[Sequence[tuple[float, Score]]]) -> tuple[Line, ...]:
         """A line for each row of scores, each with its place on the x axis."""
         scale, lines = measure.scale, []
-        labels = self.models if self.sizes else self._labels()
+        labels = self.models if self.sizes else self.labels(_MARK)
         for number, (label, row) in enumerate(zip(labels, rows, strict=True)):
             own = [(x, score) for x, score in row if not math.isnan(score.value)]
             points = tuple((x, scale * score.value) for x, score in own)
@@ -509,41 +478,30 @@ class Comparison(Predicted, Shown):
         return to_json(content, indent=1) + "\n"
 
     def to_latex(self) -> str:
-        """A `table` of the scores with their intervals (of sizes: one for each measure, without), which needs booktabs.
+        """A `table` of the scores with their intervals, which needs booktabs.
 
         The best scores are bold. All tables and notes as text follow as comments.
         """
         over = f", with the standard deviation over {self._counted_seeds} seeds"
         caption = (
-            f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples{over * self.has_seeds}. The "
-            "best are bold; arrows point to better scores."
-            f"{' The columns of 95 % intervals can be left out.' * (not self.sizes)}"
+            f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples"
+            f"{f' by {self.unit}' * bool(self.sizes)}{over * self.has_seeds}. The best are bold; arrows point to "
+            "better scores. The columns of 95 % intervals can be left out."
         )
         if any(entry.shortfall for entry in self.entries):
             caption += f" {_DAGGER}Not trained enough to be compared."
-        made = []
-        for layout, measure in zip(self._layouts(), self.measures, strict=False):
-            if self.sizes:
-                title, labels, heads = f"{best_first(measure)} by {self.unit}. {caption}", layout.labels, layout.heads
-            else:
-                title, labels = caption, self._labels(_DAGGER)
-                heads = [head for one in self.measures for head in (best_first(one), "95 %")]
-            rows = []
-            for row in layout.rows:
-                cells = [self._printed(*cell) if cell else (Cell(""),) for cell in row]
-                rows.append(tuple(part for parts in cells for part in parts))
-            made.append(ScoreTable(title, tuple(heads), tuple(zip(labels, rows, strict=True))))
-        head = "% made by heed compare; needs \\usepackage{booktabs}"
-        comments = "\n".join(f"% {line}".rstrip() for line in in_text(self.tables(), UNWRAPPED).splitlines())
-        return "\n\n".join([head, *map(in_latex, made), comments]) + "\n"
+        heads = [head for one in self.measures for head in (best_first(one), "95 %")]
 
-    def _printed(self, measure: Measure, entry: int) -> tuple[Cell, ...]:
-        """A score with its deviation and, unless there are sizes, another cell for its interval."""
-        score = self.results[entry].scores[measure.name]
-        text, best = deviation_text(score, measure), self._score(measure, entry).best
-        if self.sizes:
-            return (Cell(text + self._mark(entry, _DAGGER), best),)
-        return Cell(text, best), Cell(interval_text(score, measure))
+        def cell(entry: int, column: int) -> Cell:
+            measure = self.measures[column // 2]
+            if column % 2:
+                return Cell(interval_text(self.results[entry].scores[measure.name], measure))
+            return self._score(measure, entry, deviation_text)
+
+        head = "% made by heed compare; needs \\usepackage{booktabs}"
+        table = in_latex(self._table(caption, heads, cell, mark=_DAGGER))
+        comments = "\n".join(f"% {line}".rstrip() for line in in_text(self.tables(), UNWRAPPED).splitlines())
+        return "\n\n".join([head, table, comments]) + "\n"
 
     def to_html(self, sentences: int = 15) -> str:
         """One self-contained page: the tables, the drawings, and the same sentences for every model with maps.
