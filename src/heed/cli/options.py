@@ -424,7 +424,12 @@ class Beams(Lens):
 def typed(options: Any, *names: str) -> dict[str, Any]:
     """The options that were given, by their names in Python; of some `names` only."""
     every = {one.name: getattr(options, one.name) for one in fields(options)}
-    return {name: value for name, value in every.items() if value not in (None, False, []) and name in (names or every)}
+    return {name: value for name, value in every.items() if _is_given(value) and name in (names or every)}
+
+
+def _is_given(value: Any) -> bool:
+    """True if an option was typed; 0 is a value."""
+    return value is not None and value is not False and value != []
 
 
 def spread(function: Callable[..., None]) -> Callable[..., None]:
@@ -453,8 +458,10 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             own[name] = group(**{one.name: values[one.name] for one in fields(group)})
         if "flags" in hints:
-            given = {flag: values[key] for key, (flag, _) in owners.items() if values[key] not in (None, False, [])}
-            own["flags"] = {flag.name: tuple(value) if flag.several else value for flag, value in given.items()}
+            own["flags"] = {}
+            for key, (flag, _) in owners.items():
+                if _is_given(value := values[key]):
+                    own["flags"][flag.name] = tuple(value) if flag.several else value
         function(**own)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
