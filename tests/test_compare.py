@@ -629,38 +629,33 @@ def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, monkeypatch,
     begun, told = [], []
 
     class Ends:
-        def __init__(self, planned, path, quiet, slot):
+        def __init__(self, planned, path, quiet, slot, gpu):
             begun.append(path.name)
-            self.planned, self.slot, self.receiver = planned, slot, path
+            self.planned, self.slot = planned, slot
 
-        result, stop = lambda self: True, lambda self, number: told.append(number)
+        def has_ended(self):
+            if self.slot == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+            return self.slot == 0 or bool(told)
 
-    def wait(receivers, timeout):
-        if not told:
-            os.kill(os.getpid(), signal.SIGINT)
-        return receivers[:1]
+        result, stop = lambda self: True, lambda self: told.append(self.slot)
 
     monkeypatch.setattr(jobs, "Apart", Ends)
-    monkeypatch.setattr(jobs, "wait", wait)
     words = [f"bahdanau{TINY}", f"bahdanau{TINY}:cell=rnn", f"bahdanau{TINY}:cell=lstm"]
     planned = plan_runs(check_config(SETTINGS, "test"), words, 1)
     assert not jobs.train_all(tmp_path, planned, Quiet(), count)
     assert begun == [planned.name for planned in planned[:count]]
-    assert told == [signal.SIGINT] * (count - 1)  # once
+    assert told == [1] * (count - 1)  # once
 
 
 def test_side_by_side_each_run_sees_one_gpu(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    seen = []
-    for device, slot in (("auto", 0), ("cuda", 1), ("auto", 2), ("cpu", 1), ("cuda:1", 0), ("auto", None)):
-        with jobs.seeing_one(device, slot):
-            seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
-    assert seen == ["0", "1", "0", None, None, None] and "CUDA_VISIBLE_DEVICES" not in os.environ
+    places = (("auto", 0), ("cuda", 1), ("auto", 2), ("cpu", 1), ("cuda:1", 0))
+    seen = [jobs.one_gpu(device, slot).get("CUDA_VISIBLE_DEVICES") for device, slot in places]
+    assert seen == ["0", "1", "0", None, None]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    with jobs.seeing_one("auto", 1):
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "7"
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,7"
+    assert jobs.one_gpu("auto", 1) == {"CUDA_VISIBLE_DEVICES": "7"}
 
 
 def test_one_text_shows_the_attention_of_every_run(gru, folder, tmp_path, capsys):
