@@ -618,8 +618,8 @@ def test_side_by_side_ctrl_c_twice_while_runs_begin_is_told_in_one_line(config, 
     process = begun([*words, "--jobs", "2"], tmp_path)
     while "2 of 2" not in process.stderr.readline():
         pass
+    time.sleep(0.7)  # the processes of the runs still import modules
     for _ in range(2):
-        time.sleep(0.7)  # the processes of the runs still import modules
         process.send_signal(signal.SIGINT)
     stopped(process)
 
