@@ -100,9 +100,10 @@ def run_inside(
                 f"{command} takes {texts_of}, but {len(inputs)} were given; put a text with spaces in quotes"
             )
         capability(run, command)
-        inside = {"attribute": run.attribute, "patch": run.patch, "lens": run.lens, "beams": run.beams}[command]
         options = options_of(run.config.task, command, flags)
-        shown = inside(*inputs, **given, **{name: value for name, value in options.items() if value is not None})
+        shown = getattr(run, command)(
+            *inputs, **given, **{name: value for name, value in options.items() if value is not None}
+        )
     write_drawing(drawing, shown)
 
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Unpack
 
-import torch
+import numpy as np
 from markupsafe import Markup
 
 from heed.comparison.entries import (
@@ -561,9 +561,10 @@ class Comparison(Predicted, Shown):
         total = len(self.examples)
         wanted = min(wanted, total)
         drawn = random.Random(self.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
-        each = torch.tensor([runs[0].measures[0].each().tolist() for runs in self.outcomes])  # (entries, examples)
-        each = each.nan_to_num(1.0)  # NaN: nothing to find and nothing found
-        spread = (each.amax(0) - each.amin(0)).tolist()
+        each = np.stack([runs[0].measures[0].each() for runs in self.outcomes]).astype(
+            np.float32
+        )  # (entries, examples)
+        spread = np.ptp(np.nan_to_num(each, nan=1.0), axis=0)  # NaN: nothing to find and nothing found
         others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
         different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
         return sorted(drawn, key=lambda i: len(self.examiner.sources[i])), different
