@@ -80,18 +80,19 @@ def test_help_lists_the_commands_and_imports_nothing_heavy():
     assert re.findall(r"HEAVY .*", done.stdout) == ["HEAVY []"] * 4
     assert done.stderr == "" or "Usage" in done.stderr
     for command in ("demo", "train", "predict", "evaluate", "look", "models"):
-        assert re.search(rf"^\s+{command}\s+[A-Z]", done.stdout, re.MULTILINE), command
+        assert re.search(rf"^│ {command}\s+[A-Z]", done.stdout, re.MULTILINE), command
 
 
 def test_help_fits_a_terminal_of_80_columns_and_cuts_no_sentence(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = call("-h")
-    assert code == 0 and "..." not in out.partition("Commands:")[2]
+    assert code == 0 and "…" not in out
     for command in get_command(app).commands:
         code, out, _ = call(command, "-h")
         assert (code, out) == (0, call(command, "--help")[1])
         assert max(map(len, out.splitlines())) <= 80
-        assert out.startswith("Usage: ") and "the paper's" not in out and "list[" not in out and "<str>" not in out
+        assert f" {command} [OPTIONS]" in out and "the paper's" not in out
+        assert all(title.endswith("─╮") for title in re.findall(r"^╭.*", out, re.MULTILINE))
 
 
 def test_the_shell_completes_tasks_models_sizes_and_runs(tmp_path, monkeypatch, capsys):
@@ -512,21 +513,17 @@ def test_a_wrong_option_is_a_usage_error(call):
 
 
 def test_an_option_with_a_wrong_value_names_it_and_what_is_expected(call):
-    for words, said in (
-        (
-            ["train", "x", "--minutes", "ten"],
-            "--minutes is 'ten', expected a number, such as --minutes 1 or --minutes 0.5",
-        ),
-        (["train", "x", "--seed=1.5"], "--seed is '1.5', expected a whole number, such as --seed 1"),
-        (["demo", "--minutes", "0"], "--minutes is 0, expected at least 0.1"),
-        (["predict", "x", "--nbest", "0"], "--nbest is 0, expected 1 to 1000"),
-        (["export", "x", "--to", "onnx"], "--to is 'onnx', expected ctranslate2 or huggingface"),
-        (["export", "x"], "--to is missing, expected ctranslate2 or huggingface"),
-        (["look", "x", "y", "--as", "gif"], "--as is 'gif', expected text, html, svg or json"),
-        (["predict", "x", "--sort", "length"], "--sort is 'length', expected uncertainty"),
-        (["predict", "x", "--engine=ct2"], "--engine is 'ct2', expected torch, ctranslate2 or ctranslate2-int8"),
+    for words, said in (  # in the words of typer
+        (["train", "x", "--minutes", "ten"], "'--minutes': .*number"),
+        (["train", "x", "--seed=1.5"], "'--seed': .*integer"),
+        (["demo", "--minutes", "0"], "'--minutes': .*0.1"),
+        (["predict", "x", "--nbest", "0"], "'--nbest': .*1"),
+        (["export", "x", "--to", "onnx"], "'--to': .*'ctranslate2', 'huggingface'"),
+        (["export", "x"], "'--to'.*ctranslate2, huggingface"),
+        (["look", "x", "y", "--as", "gif"], "'--as': .*'text', 'html', 'svg', 'json'"),
+        (["predict", "x", "--sort", "length"], "'--sort': .*uncertainty"),
     ):
-        assert call(*words) == (2, "", f"heed: {said}\n")
+        assert_one_line(call(*words), said)
 
 
 # --- Python

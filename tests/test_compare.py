@@ -10,7 +10,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -201,8 +200,8 @@ def outcomes_of(*accuracies):
 
 def test_a_difference_within_the_spread_of_the_seeds_is_not_significant():
     def p(*rows):
-        results, _ = results_of([outcomes_of(*row) for row in rows], [], None, Resampling(200, 1))
-        return next(one.p for result in results for one in result.against["accuracy"])
+        results, _ = results_of({i: outcomes_of(*row) for i, row in enumerate(rows)}, [], None, Resampling(200, 1))
+        return next(one.p for result in results.values() for one in result.against["accuracy"])
 
     assert p([0.72, 0.76], [0.74, 0.78]) > 0.3  # the seeds of a row differ by twice the difference of the rows
     assert np.isnan(p([0.74], [0.76]))
@@ -619,46 +618,44 @@ def test_side_by_side_ctrl_c_twice_while_runs_begin_is_told_in_one_line(config, 
     process = begun([*words, "--jobs", "2"], tmp_path)
     while "2 of 2" not in process.stderr.readline():
         pass
+    time.sleep(0.7)  # the processes of the runs still import modules
     for _ in range(2):
-        time.sleep(0.7)  # the processes of the runs still import modules
         process.send_signal(signal.SIGINT)
     stopped(process)
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, config, tmp_path):
+def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, monkeypatch, tmp_path):
+    begun, told = [], []
+
     class Ends:
-        talks = count == 1
-        begun, told = [], []
+        def __init__(self, planned, path, quiet, slot, gpu):
+            begun.append(path.name)
+            self.planned, self.slot = planned, slot
 
-        def begin(self, planned, path, slot):
-            self.begun.append(path.name)
-            return SimpleNamespace(planned=planned, slot=slot, result=lambda: True, stop=self.told.append)
-
-        def ended(self, running):
-            if not self.told:
+        def has_ended(self):
+            if self.slot == 0:
                 os.kill(os.getpid(), signal.SIGINT)
-            return running[:1]
+            return self.slot == 0 or bool(told)
 
+        result, stop = lambda self: True, lambda self: told.append(self.slot)
+
+    monkeypatch.setattr(jobs, "Apart", Ends)
     words = [f"bahdanau{TINY}", f"bahdanau{TINY}:cell=rnn", f"bahdanau{TINY}:cell=lstm"]
-    planned, place = plan_runs(check_config(SETTINGS, "test"), words, 1), Ends()
-    assert not jobs.train_all(place, tmp_path, planned, Quiet(), count)
-    assert place.begun == [one.name for one in planned[:count]]
-    assert place.told == [signal.SIGINT] * (count - 1)  # once
+    planned = plan_runs(check_config(SETTINGS, "test"), words, 1)
+    assert not jobs.train_all(tmp_path, planned, Quiet(), count)
+    assert begun == [planned.name for planned in planned[:count]]
+    assert told == [1] * (count - 1)  # once
 
 
 def test_side_by_side_each_run_sees_one_gpu(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    seen = []
-    for device, slot in (("auto", 0), ("cuda", 1), ("auto", 2), ("cpu", 1), ("cuda:1", 0), ("auto", None)):
-        with jobs.seeing_one(device, slot):
-            seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
-    assert seen == ["0", "1", "0", None, None, None] and "CUDA_VISIBLE_DEVICES" not in os.environ
+    places = (("auto", 0), ("cuda", 1), ("auto", 2), ("cpu", 1), ("cuda:1", 0))
+    seen = [jobs.one_gpu(device, slot).get("CUDA_VISIBLE_DEVICES") for device, slot in places]
+    assert seen == ["0", "1", "0", None, None]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    with jobs.seeing_one("auto", 1):
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "7"
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,7"
+    assert jobs.one_gpu("auto", 1) == {"CUDA_VISIBLE_DEVICES": "7"}
 
 
 def test_one_text_shows_the_attention_of_every_run(gru, folder, tmp_path, capsys):

@@ -57,12 +57,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def refusal(words, files, folder):
+    from heed.cli.options import DataOptions
     from heed.cli.train import run_check
 
     for name, data in files.items():
         (folder / name).write_bytes(data)
     with pytest.raises(HeedError) as refused:
-        run_check(["translation", *shlex.split(words)], [])
+        run_check(["translation", *shlex.split(words)], DataOptions())
     return str(refused.value).replace(f"{folder}/", "").replace(str(folder), "my-folder")
 
 

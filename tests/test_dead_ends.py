@@ -14,10 +14,8 @@ from PIL import Image
 
 import heed
 from heed.cli import main
-from heed.cli.show import lesson_titles
 from heed.errors import ConfigError, DiskError, RunError
 from heed.folder import FORMAT
-from heed.lessons import list_lessons
 from heed.storage import disk
 from pictures import noise
 
@@ -165,7 +163,3 @@ def test_commands_refuse_their_output_before_the_work(two, tmp_path, monkeypatch
     with pytest.raises((ConfigError, DiskError)):
         disk.check_output(Path("/sys/heed/page.html"))
     assert os.listdir(tmp_path) == ["file"]
-
-
-def test_the_list_of_lessons_is_that_of_the_lessons_themselves():
-    assert list(lesson_titles().items()) == list(list_lessons().items())

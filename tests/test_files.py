@@ -336,7 +336,7 @@ def test_files_named_in_python_and_on_the_command_line_are_where_the_user_stands
     monkeypatch.chdir(tmp_path)
     for name in ("a.tsv", "bt.tsv"):
         write(tmp_path, name, spaced(9))
-    config = settings_from(["translation", "a.tsv", "data.extra=[{files: bt.tsv, weight: 2}]"], [])
+    config = settings_from(["translation", "a.tsv", "data.extra=[{files: bt.tsv, weight: 2}]"], {})
     assert config.data.extra[0].files == [str(tmp_path / "bt.tsv")]
     assert check_config(yaml.safe_load(config_text(config)), "again") == config
 

@@ -107,14 +107,14 @@ def test_what_is_not_there_is_refused_with_what_is(folder, fields, message):
 def test_a_data_set_on_the_command_line(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     config = settings_from(
-        ["translation", "hub:set", "data.columns.source=translation.en"], [f"data.valid={held_out(['7'])}"]
+        ["translation", "hub:set", "data.columns.source=translation.en"], {"data.valid": held_out(["7"])}
     )
     assert config.data.origin == "hub"
     assert (config.data.hub, config.data.valid, config.data.train) == (folder, 7, ["train"])
     assert check_config(yaml.safe_load(config_text(config)), "again") == config
-    assert settings_from(["translation", "hub:user/name"], []).data.name == "name"
+    assert settings_from(["translation", "hub:user/name"], {}).data.name == "name"
     with pytest.raises(ConfigError, match=r"'hub:a/b' is a whole data set, so 'more.en' cannot be added"):
-        settings_from(["translation", "hub:a/b", "more.en"], [])
+        settings_from(["translation", "hub:a/b", "more.en"], {})
     with pytest.raises(SystemExit) as ended:
         main(["check", "translation", "hub:set", *(f"data.columns.{side}={name}" for side, name in COLUMNS.items())])
     assert not ended.value.code and "train: 30 of 31 pairs kept, 1 left out: source blank" in capsys.readouterr().out

@@ -468,23 +468,6 @@ def test_a_person_gets_one_stage_at_a_time(call, answers, lion):
     assert [f"[Enter: {name};" in prompt for name, prompt in zip(names[1:4], prompts, strict=True)] == [True] * 3
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        (["scales", "q"], ["input", "scales"]),
-        (["7"], ["input", "scales"]),  # and then the input ends
-        (["scalez", "11", "q"], ["input"]),
-        (["checks", "a"], ["input", "checks", "remarks"]),
-        (["all-rows", "2", "q"], ["input", "all-rows", "projections"]),
-    ],
-)
-def test_a_person_goes_to_a_stage_by_name_or_number(call, answers, said, shown):
-    answers(*said)
-    _, out, _ = call("lesson", "lion")
-    assert re.findall(r"^-- \d+/9 .*\[([a-z-]+)\]", out, flags=re.MULTILINE) == shown
-    assert ("no stage 'scalez'; did you mean 'scales'?" in out) == ("scalez" in said)
-
-
 def test_a_pipe_a_file_and_one_stage_are_not_paged(call, answers, lion):
     prompts = answers()
     assert call("lesson", "lion", "--stage", "checks")[1].count("-- ") == 1

@@ -158,8 +158,8 @@ def test_scores_at_their_ends_have_an_interval_only_where_statistics_give_one(me
     assert found == ([None, None] if low is None else pytest.approx([low, high], abs=1e-5))
     said = "no interval" if low is None else f"{low:.2%}, {high:.2%}"
     assert said in interval(report) and (said in points(report) or low is not None)
-    (entry,), _ = results_of([[Outcomes(("",) * len(measure), (measure,))]], [], None, Resampling(100, 1))
-    text = score_text(entry.scores[measure.name], measure)
+    results, _ = results_of({0: [Outcomes(("",) * len(measure), (measure,))]}, [], None, Resampling(100, 1))
+    text = score_text(results[0].scores[measure.name], measure)
     assert text.endswith("[no interval]" if low is None else f"[{100 * low:.1f}, {100 * high:.1f}]")
 
 
@@ -167,7 +167,8 @@ def test_a_mean_over_seeds_that_are_all_perfect_has_the_exact_interval():
     perfect = share("accuracy", "accuracy", [1.0] * 100)
     runs = [Outcomes(("",) * 100, (one,)) for one in (perfect, perfect)]
     other = [Outcomes(("",) * 100, (one,)) for one in (perfect, share("accuracy", "accuracy", [0.0] * 100))]
-    (alike, unlike), _ = results_of([runs, other], [], None, Resampling(100, 1))
+    results, _ = results_of({0: runs, 1: other}, [], None, Resampling(100, 1))
+    alike, unlike = results.values()
     assert score_text(alike.scores["accuracy"], perfect) == "100.0 sd 0.0 [96.4, 100.0]"
     assert score_text(unlike.scores["accuracy"], perfect) == "50.0 sd 70.7 [0.0, 100.0]"  # 50 +- 12.7 * 50, cut off
 

@@ -74,16 +74,15 @@ def other_models(modules, *used):
 
 
 def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_them(config, run, tmp_path):
-    helped, lessons, described = modules_after(["--help"], ["lesson"], ["models"])
+    (helped,) = modules_after(["--help"])
     predicted, looked, refused, one, trained = modules_after(
         *(["predict", run.folder, "1 2"], ["look", run.folder, "1 2"]),
         *(["train", "translation", tmp_path / "none.tsv"], ["models", "gpt"]),
         ["train", config, "--out", tmp_path / "run"],
     )
-    every = (helped, lessons, described, predicted, looked, refused, one, trained)
-    assert [code for code, _ in every] == [0, 0, 0, 0, 0, 2, 0, 0]
+    every = (helped, predicted, looked, refused, one, trained)
+    assert [code for code, _ in every] == [0, 0, 0, 2, 0, 0]
     assert not helped[1] & {"torch", "heed.lessons"}
-    assert not described[1] & (NEVER | {"rich", "babel", "tokenizers", "torch", "numpy", "heed.config.sections"})
     assert not looked[1] & (NEVER | {"rich"}) and not other_models(looked[1], "bahdanau")
     assert "torch" in predicted[1]  # what is looked for can be found
     assert not refused[1] & NEVER and not other_models(refused[1], "bahdanau")
@@ -99,7 +98,7 @@ def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_th
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OF_USERS = ("hub", "hf", "export", "pdf", "serve", "cluster")  # extras that the package itself can use
+OF_USERS = ("hub", "hf", "export", "pdf", "serve")  # extras that the package itself can use
 NOT_LISTED = {"jaxtyping", "pydantic-core"}  # shapes.py works without the first; pydantic requires the second itself
 
 
@@ -114,11 +113,7 @@ EXTRA = {normal(one): extra for extra in OF_USERS for one in PROJECT["optional-d
 
 def imported():
     """Packages, by their names in an index, that some file of heed imports at any place."""
-    places = {
-        "ray": ["ray"],
-        "cairosvg": ["cairosvg"],
-        **metadata.packages_distributions(),
-    }  # one is large, one needs a library
+    places = {"cairosvg": ["cairosvg"], **metadata.packages_distributions()}  # the first needs a library
     found = set()
     for path in Path(heed.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -30,33 +30,32 @@ def _run(arguments: list[str] | None) -> None:
         with _warnings_in_one_line(), _flushed():
             app(arguments, standalone_mode=True)
     except HeedError as error:
-        text = escaped("; ".join([str(error), *_notes(error)]))  # one line, whatever characters a name contains
-        print(f"heed: {text}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(escaped("; ".join([str(error), *_notes(error)])), error.exit_code)  # one line, whatever a name contains
     except KeyboardInterrupt:
-        print("heed: interrupted", file=sys.stderr)
-        sys.exit(130)
+        _end("interrupted", 130)
     except BrokenPipeError:  # the reader of a pipe has gone, as with `heed predict ... | head`
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:
         if error.filename is not None and error.strerror:  # a name too long, a folder without permission
-            print(f"heed: cannot use '{os.fsdecode(error.filename)}': {error.strerror}", file=sys.stderr)
-            sys.exit(HeedError.exit_code)
+            _end(f"cannot use '{os.fsdecode(error.filename)}': {error.strerror}", HeedError.exit_code)
         if error.errno not in _REFUSED:
             _say_memory_or_raise(error)
         _give_up_stdout()
-        print(f"heed: cannot write to stdout: {error.strerror}", file=sys.stderr)
-        sys.exit(DiskError.exit_code)
+        _end(f"cannot write to stdout: {error.strerror}", DiskError.exit_code)
     except UnicodeEncodeError as error:
         if error.encoding == "utf-8":  # files are UTF-8, so any other encoding is that of stdout
             raise
         _give_up_stdout()
         lacking = f"stdout is {sys.stdout.encoding}, which lacks {error.object[error.start]!a}"
-        print(f"heed: {lacking}; set PYTHONIOENCODING=utf-8", file=sys.stderr)
-        sys.exit(DiskError.exit_code)
+        _end(f"{lacking}; set PYTHONIOENCODING=utf-8", DiskError.exit_code)
     except Exception as error:
         _say_memory_or_raise(error)
+
+
+def _end(said: str, code: int) -> NoReturn:
+    print(f"heed: {said}", file=sys.stderr)
+    sys.exit(code)
 
 
 def _say_memory_or_raise(error: Exception) -> NoReturn:
@@ -66,8 +65,7 @@ def _say_memory_or_raise(error: Exception) -> NoReturn:
     if not is_memory_error(error):
         raise error
     said = explanation("in this command", asked_for(error), READING)
-    print(f"heed: {'; '.join([str(said), *_notes(error)])}", file=sys.stderr)
-    sys.exit(said.exit_code)
+    _end("; ".join([str(said), *_notes(error)]), said.exit_code)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from heed.cli.options import AlignOptions, EvaluateOptions, HeadsOptions
 from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
@@ -23,23 +24,15 @@ from heed.watch.equal_weights import equal_weights
 
 
 @sparing()
-def run_evaluate(
-    names: list[str],
-    files: list[str],
-    split: str | None,
-    equal: bool,
-    as_json: bool,
-    flags: dict[str, Any],
-    force: bool = False,
-    device: str = "auto",
-) -> None:
-    """Score a run, or an ensemble on the data of its first run, and print the report; `equal` adds equal weights."""
+def run_evaluate(names: list[str], files: list[str], asked: EvaluateOptions, flags: dict[str, Any]) -> None:
+    """Score a run, or an ensemble on the data of its first run, and print the report."""
+    split = asked.split
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
-    run: Run = open_together(names, force, device)
+    run: Run = open_together(names, asked.force, asked.device)
     options = options_of(run.config.task, "evaluate", flags)
     most, page = options.get("errors", 0), options.get("page")
-    if page is not None and (not most or as_json):
+    if page is not None and (not most or asked.as_json):
         raise ConfigError("--page writes the wrong examples that --errors N lists; give both, without --json")
     alignment = options.get("alignment")
     if alignment is not None and not files:
@@ -51,7 +44,7 @@ def run_evaluate(
     else:
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
         sets = {s: examples_of(run, s) for s in ([split] if split is not None else tests)}
-    weighted = {name: equal_weights(run, one) for name, one in sets.items() if equal}
+    weighted = {name: equal_weights(run, one) for name, one in sets.items() if asked.equal_weights}
     reports = {name: run.score(one) for name, one in sets.items()}
     if alignment is not None:
         scores, notes = alignment_scores(capability(run, "align"), examples, alignment)
@@ -61,7 +54,7 @@ def run_evaluate(
         reports["valid"]["note"] = "the weights were selected on this set, so its scores are optimistic"
     for name, one in weighted.items():
         reports[name]["equal_weights"] = one.to_json()
-    if as_json:
+    if asked.as_json:
         print(to_json(reports, indent=1))
         return
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
@@ -75,18 +68,16 @@ def run_evaluate(
         write_output(capability(run, "errors_page").task.task.errors_page(run, wrong), Path(page))
 
 
-def run_heads(
-    name: str, files: list[str], split: str | None, most: int, as_json: bool, force: bool, device: str
-) -> None:
+def run_heads(name: str, files: list[str], options: HeadsOptions) -> None:
     """Score a run without each of its heads; progress goes to stderr."""
-    if files and split is not None:
+    if files and options.split is not None:
         raise ConfigError("give either files or --split, not both")
-    split = split or "valid"
-    run = load(name, force=force, device=device)
+    split = options.split or "valid"
+    run = load(name, force=options.force, device=options.device)
     if not files and split not in run.task.split_names:
         raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")
-    found = score_heads(run, split, most, files=files, say=lambda line: say([line]))
-    if as_json:
+    found = score_heads(run, split, options.examples, files=files, say=lambda line: say([line]))
+    if options.as_json:
         print(to_json(found.to_json(), indent=1))
     else:
         show(str(found))
@@ -111,20 +102,19 @@ _TOGETHER = 2_000
 
 
 @sparing()
-def run_align(
-    name: str, files: list[str], how: dict[str, Any], scores: bool, out: Path | None, force: bool, device: str
-) -> None:
+def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     """Write the links between the words of pairs, one line per pair; notes go to stderr."""
-    run = load(name, force=force, device=device)
+    run = load(name, force=options.force, device=options.device)
     aligns = capability(run, "align")
-    if how["head"] not in (None, "mean"):
-        how["head"] = number("head", how["head"], "a number or mean")
+    head: Any = options.head
+    if head not in (None, "mean"):
+        head = number("head", head, "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    aligner = aligner_of(aligns, **how)
+    aligner = aligner_of(aligns, layer=options.layer, head=head, state=options.state)
     say([f"{run.folder}: {aligner.place}"])
-    with open_output(out) as file:
+    with open_output(options.out) as file:
         for start in range(0, len(pairs), _TOGETHER):
-            for one in aligner.align(pairs[start : start + _TOGETHER], scores=scores):
-                file.write(f"{one.scored() if scores else one}\n")
+            for one in aligner.align(pairs[start : start + _TOGETHER], scores=options.scores):
+                file.write(f"{one.scored() if options.scores else one}\n")
             file.flush()

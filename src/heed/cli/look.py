@@ -4,63 +4,54 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from heed import folder
-from heed.cli.options import read_as_texts
-from heed.cli.terminal import Drawing, number, say, write_output
+from heed.cli.options import Drawing, Weight, read_as_texts
+from heed.cli.terminal import drawing_form, number, say, write_drawing, write_output
 from heed.errors import ConfigError, RunError
 from heed.tasks import MissingCapabilityError, capability, missing_in, options_of, spec_of, task_names
 
 
-@dataclass(frozen=True)
-class Weight:
-    """The options of `heed look` that open one weight."""
+def _check_weight(weight: Weight, drawing: Drawing) -> None:
+    """Refuse options without `--number`, and files that no Python can be written to."""
+    if weight.number is None and (weight.numpy or weight.every):
+        raise ConfigError(f"--{'numpy' if weight.numpy else 'all'} goes with --number QUERY KEY")
+    if weight.numpy and (drawing.form or drawing.open_it or (drawing.out or Path("x.py")).suffix != ".py"):
+        raise ConfigError("--numpy prints Python: omit --as and --open, and end --out in .py")
 
-    place: tuple[str, str] | None = None
-    every: bool = False
-    numpy: bool = False
 
-    def check(self, drawing: Drawing) -> None:
-        """Refuse options without `--number`, and files that no Python can be written to."""
-        if self.place is None and (self.numpy or self.every):
-            raise ConfigError(f"--{'numpy' if self.numpy else 'all'} goes with --number QUERY KEY")
-        if self.numpy and (drawing.form or drawing.open_it or (drawing.out or Path("x.py")).suffix != ".py"):
-            raise ConfigError("--numpy prints Python: omit --as and --open, and end --out in .py")
-
-    def of(self, shown: Any) -> Any:
-        """The weight of a look and what it came from."""
-        assert self.place is not None
-        if not hasattr(shown, "number"):
-            raise ConfigError("--number opens one weight of an attention, which this look does not show")
-        try:
-            return shown.number(*self.place, every=self.every)
-        except ConfigError as error:
-            raise ConfigError(f"--number {' '.join(self.place)}: {error}") from None
+def _weight_of(shown: Any, place: tuple[str, str], every: bool) -> Any:
+    """The weight of a look and what it came from."""
+    if not hasattr(shown, "number"):
+        raise ConfigError("--number opens one weight of an attention, which this look does not show")
+    try:
+        return shown.number(*place, every=every)
+    except ConfigError as error:
+        raise ConfigError(f"--number {' '.join(place)}: {error}") from None
 
 
 def run_look(
     name: str, texts: list[str], view: dict[str, Any], flags: dict[str, Any], weight: Weight, drawing: Drawing
 ) -> None:
     """Draw a look, or without a text the curves of training; `view` and `flags` have the options that were given."""
-    weight.check(drawing)
+    _check_weight(weight, drawing)
     if not weight.numpy:
-        drawing.checked_form()
+        drawing_form(drawing)
     if not texts:
         from heed.tasks.base.curves import curves_of
 
-        _refuse_options_of_a_text([*view, *(["number"] if weight.place else []), *flags])
-        drawing.write(curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force))
+        _refuse_options_of_a_text([*view, *(["number"] if weight.number else []), *flags])
+        write_drawing(drawing, curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force))
         return
     shown = _look(name, texts, view, flags, drawing)
-    if weight.place is not None:
-        shown = weight.of(shown)
+    if weight.number is not None:
+        shown = _weight_of(shown, weight.number, weight.every)
     if weight.numpy:
         write_output(shown.numpy(), drawing.out)
     else:
-        drawing.write(shown)
+        write_drawing(drawing, shown)
 
 
 def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, Any], drawing: Drawing) -> Any:
@@ -97,7 +88,7 @@ def run_inside(
     command: str, name: str, texts: list[str], given: dict[str, Any], flags: dict[str, Any], drawing: Drawing
 ) -> None:
     """Draw what `attribute`, `patch`, `lens` or `beams` shows of a text, or `patch` of two texts."""
-    drawing.checked_form()
+    drawing_form(drawing)
     from heed.threads import sparing
 
     with sparing():
@@ -109,10 +100,11 @@ def run_inside(
                 f"{command} takes {texts_of}, but {len(inputs)} were given; put a text with spaces in quotes"
             )
         capability(run, command)
-        inside = {"attribute": run.attribute, "patch": run.patch, "lens": run.lens, "beams": run.beams}[command]
         options = options_of(run.config.task, command, flags)
-        shown = inside(*inputs, **given, **{name: value for name, value in options.items() if value is not None})
-    drawing.write(shown)
+        shown = getattr(run, command)(
+            *inputs, **given, **{name: value for name, value in options.items() if value is not None}
+        )
+    write_drawing(drawing, shown)
 
 
 def _opened(name: str, texts: list[str], drawing: Drawing) -> tuple[Any, list[Any]]:

@@ -1,16 +1,16 @@
-"""Options and flags of the command line: help texts, completion, flags of a task, values given by the user."""
+"""Options of the commands: names, help texts, completion; those that tasks add; values given by the user."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 import pkgutil
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer import Argument, BadParameter, Option
@@ -21,19 +21,9 @@ from heed.errors import ConfigError, refuse_huge, whole_number
 from heed.tasks import spec_of, task_names
 from heed.tasks.base import Flag
 
-_REST = "Other options"
-_WIDEST = 24
-"""Longest option name, in characters, that shares a line with its help text."""
 
-
-class HelpCommand(TyperCommand):
-    """A command whose help has several usage lines and a list for each group of options.
-
-    The group of an option is its `rich_help_panel`.
-    """
-
-    usages: ClassVar[tuple[str, ...]] = ()
-    """Arguments between the name of the command and its options, one text for each usage line."""
+class Command(TyperCommand):
+    """A command that reports the wrong value of an option in one line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments.
@@ -41,78 +31,45 @@ class HelpCommand(TyperCommand):
         Raises:
             ConfigError: An option has a value that is no number or out of range, or not one of its choices.
         """
-        words = list(args)
         try:
             rest = super().parse_args(ctx, args)
         except BadParameter as error:
-            if (problem := self._problem(ctx, words, error.param)) is None:
-                raise
-            raise ConfigError(problem) from None
+            raise ConfigError(" ".join(error.format_message().split())) from None
         for param in self.params:
             if isinstance(value := ctx.params.get(param.name or ""), int):
                 refuse_huge(max(param.opts, key=len), value)
         return rest
 
-    def _problem(self, ctx: Any, words: list[str], param: Any) -> str | None:
-        """Describe the wrong value of an option that is a number or has choices; None for other options and errors."""
-        field = getattr(param, "name", None) or ""
-        value = self.make_parser(ctx).parse_args(args=words)[0].get(field)
-        kind, info = (*get_args(get_type_hints(self.callback, include_extras=True).get(field)), None, None)[:2]
-        number = next((one for one in (int, float) if one in (kind, *get_args(kind))), None)
-        choices = next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
-        name = max(param.opts, key=len)
-        if choices and (value is None or isinstance(value, str)):
-            found = "missing" if value is None else f"'{value}'"
-            return f"{name} is {found}, expected {' or '.join(', '.join(choices).rsplit(', ', 1))}"
-        if not isinstance(value, str):
-            return None
-        if number is None:
-            return None
-        try:
-            given = number(value)
-        except ValueError:
-            example = f"whole number, such as {name} 1" if number is int else f"number, such as {name} 1 or {name} 0.5"
-            return f"{name} is '{value}', expected a {example}"
-        least, most = getattr(info, "min", None), getattr(info, "max", None)
-        if least is None or (given >= least and (most is None or given <= most)):
-            return None
-        return f"{name} is {value}, expected {f'at least {least}' if most is None else f'{least} to {most}'}"
 
-    def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write the usage lines."""
-        for number, usage in enumerate(self.usages or ("",)):
-            formatter.write_usage(ctx.command_path, f"{usage} [OPTIONS]".strip(), None if number == 0 else " " * 7)
+def option(
+    help: str,
+    group: str | None = None,
+    *names: str,
+    default: Any = None,
+    metavar: str | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    complete: Any = None,
+) -> Any:
+    """The default of a parameter of a command, or of a field of its options; the type there says what it takes.
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options, all in the same two columns."""
-        groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        for param in self.get_params(ctx):
-            if param.param_type_name == "argument":
-                groups["Arguments"].append((param.metavar or param.name or "", param.help))  # type: ignore[attr-defined]
-            elif (record := param.get_help_record(ctx)) is not None:
-                name, text = record
-                text = text.replace("[x>=", "[at least ").replace("; x>=", ", at least ").replace("<=x<=", " to ")
-                groups.setdefault(getattr(param, "rich_help_panel", None) or _REST, []).append((name, text))
-        rest = groups.pop(_REST)  # the last of all, with --help in it
-        groups[_REST if any(group != "Arguments" for group in groups) else "Options"] = rest
-        names = [name for rows in groups.values() for name, _ in rows]
-        width = max((len(name) for name in names if len(name) <= _WIDEST), default=0)
-        for group, rows in groups.items():
-            if rows:
-                with formatter.section(textwrap.fill(group, formatter.width - 1)):
-                    formatter.write_dl([(f"{name:<{width}}", text) for name, text in rows], col_max=width)
+    Args:
+        help: A sentence for the help.
+        group: Heading in the help.
+        names: Names with their dashes, if it is not the name of the parameter.
+        default: The value if it is not given.
+        metavar: What its value is called, if its type does not say so.
+        least: The smallest number.
+        most: The largest number.
+        complete: Completes a value in a shell.
+    """
+    shown = {"help": help, "rich_help_panel": group, "metavar": metavar, "min": least, "max": most}
+    return field(default=default, metadata={"names": names, "shown": {**shown, "autocompletion": complete}})
 
 
-def called(*usages: str) -> type[HelpCommand]:
-    """The class of a command with these usage lines."""
-    return type("CalledCommand", (HelpCommand,), {"usages": usages})
-
-
-def option(*words: str, complete: Any = None, **given: Any) -> Any:
-    """A `typer.Option`: words that begin with a dash are its names, the other word is its group in the help."""
-    names = [word for word in words if word.startswith("-")]
-    group = next((word for word in words if not word.startswith("-")), None)
-    return Option(*names, rich_help_panel=group, autocompletion=complete, **given)
+def argument(help: str, metavar: str, *, complete: Any = None, default: Any = ...) -> Any:
+    """The default of a parameter of a command that is given by its place; needed unless it has a default."""
+    return field(default=default, metadata={"argument": Argument(metavar=metavar, help=help, autocompletion=complete)})
 
 
 def complete_task(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -163,229 +120,383 @@ def _files(incomplete: str) -> list[str]:
     return [f"{path}/" if os.path.isdir(path) else str(path) for path in found]
 
 
-RunArgument = Annotated[
-    str,
-    Argument(
-        metavar="RUN",
-        help="Run folder, packed run (.zip), or 'last', the newest usable run under runs/.",
-        autocompletion=complete_run,
-    ),
-]
-WithOption = Annotated[
-    list[str] | None,
-    option(
-        "--with", metavar="RUN", help="Another run to average probabilities with; repeatable.", complete=complete_run
-    ),
-]
+RUN = argument(
+    "Run folder, packed run (.zip), or 'last', the newest usable run under runs/.", "RUN", complete=complete_run
+)
 _TASKS = f"{', '.join(task_names()[:-1])} or {task_names()[-1]}"
 _FILES = (
     f"A task ({_TASKS}) and its training files, source before target; or hub:USER/NAME, a data set of the Hugging Face "
     "Hub; or a YAML file with all settings. SECTION.KEY=VALUE sets any field (docs/configuration.md)."
 )
-WordsArgument = Annotated[
-    list[str],
-    Argument(metavar="TASK FILE...", help=f"{_FILES} With --resume, a run folder.", autocompletion=complete_task),
-]
-CheckedArgument = Annotated[
-    list[str],
-    Argument(metavar="TASK FILE...", help=f"{_FILES} Or a run folder.", autocompletion=complete_task),
-]
-ComparedArgument = Annotated[
-    list[str],
-    Argument(
-        metavar="RUN...",
-        help="Run folders, or the folder of a comparison. With --models: a task and its training files, or a YAML "
-        "file, as for `heed train`.",
-        autocompletion=complete_run_or_task,
-    ),
-]
-FilesOption = Annotated[
-    list[str] | None,
-    option("Data", metavar="FILE", help="Test files, in the same form as the training files; two as a,b."),
-]
-ValidOption = Annotated[
-    list[str] | None,
-    option("Data", metavar="FILE|N", help="Validation files (two as a,b), or the number of examples to hold out."),
-]
-SIZES = "auto, tiny, small or base; for some models also scarce, medium and large (heed models NAME)."
-ModelOption = Annotated[
-    str | None, option("Model", metavar="NAME", help="Name of the model (heed models).", complete=complete_model)
-]
-SizeOption = Annotated[str | None, option("Model", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size)]
-ParentOption = Annotated[
-    str | None,
-    option("Model", "--from", metavar="RUN", help="Start from this run's weights.", complete=complete_run),
-]
-BadLinesOption = Annotated[
-    Literal["error", "skip"] | None,
-    option(
-        "Files",
-        "--bad-lines",
-        metavar="error|skip",
-        help="On an unusable line, stop (the default, unless the run was trained with skip) or write an empty line.",
-    ),
-]
-WindowOption = Annotated[
-    int,
-    option(
-        "Files",
-        "--sort-window",
-        metavar="N",
-        help="Number of lines sorted by length and computed together.",
-        min=1,
-    ),
-]
-ForceOption = Annotated[
-    bool, option("--force", help="Use a run despite missing or altered files; heed check lists them.")
-]
-DeviceOption = Annotated[
-    str, option("--device", metavar="NAME", help="Where to compute: auto (the default), cpu, cuda, cuda:N or mps.")
-]
-FormOption = Annotated[
-    Literal["text", "html", "svg", "json"] | None,
-    option(
-        "Output", "--as", metavar="text|html|svg|json", help="Format; by default from the ending of --out, else text."
-    ),
-]
-OutOption = Annotated[
-    Path | None,
-    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .pdf, .json, .txt."),
-]
-PageOption = Annotated[
-    Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")
-]
-
-
-_FIGURE: dict[str, Any] = {
-    "theme": Annotated[
-        Literal["light", "dark"] | None,
-        option("Picture", metavar="light|dark", help="Background: light by default; SVG curves follow the reader."),
-    ],
-    "width": Annotated[
-        str | None, option("Picture", metavar="WIDTH", help="Width: 85mm, 3.3in or 600px (96 px to the inch).")
-    ],
-    "scale": Annotated[
-        float | None,
-        option("Picture", metavar="X", help="PNG pixels per px: 2 by default."),
-    ],
-    "dpi": Annotated[float | None, option("Picture", metavar="N", help="PNG pixels per inch, in place of --scale.")],
-    "fonts": Annotated[
-        list[Path] | None, option("Picture", "--font", metavar="FILE", help="Font file for PNG; repeatable.")
-    ],
+WORDS = argument(f"{_FILES} With --resume, a run folder.", "TASK FILE...", complete=complete_task)
+CHECKED = argument(f"{_FILES} Or a run folder.", "TASK FILE...", complete=complete_task)
+COMPARED = argument(
+    "Run folders, or the folder of a comparison. With --models: a task and its training files, or a YAML file, as for "
+    "heed train.",
+    "RUN...",
+    complete=complete_run_or_task,
+)
+_SIZE = option(
+    "Named size: auto, tiny, small or base; for some models also scarce, medium and large (heed models NAME).",
+    "Model",
+    metavar="SIZE",
+    complete=complete_size,
+)
+_WITH = option("A run to average probabilities with; repeatable.", None, "--with", metavar="RUN", complete=complete_run)
+_JSON = option("Print everything as JSON.", None, "--json")
+_OPEN = option("Show the page in a browser.", "Output", "--open")
+_SPLIT = option("Set to score: test, valid or, for dates, unseen; not beside files.", metavar="NAME")
+_FORM = option("Format; by default from the ending of --out, else text.", "Output", "--as")
+_DRAWN = option("Write to a file: .html, .svg, .png, .pdf, .json, .txt.", "Output")
+_EDITS = option("Change attention weights (docs/looking.md); repeatable.", "View", "--edit", metavar="JSON|FILE")
+_TARGET = option("A label, TAG:WORD or TOKEN:POSITION; by default the answer.", "Score", "--for", metavar="NAME")
+_RATHER = option("Subtract the score of this label, tag or token.", "Score", metavar="NAME")
+Form = Literal["text", "html", "svg", "json"]
+_FIELDS = {
+    "model": "model.name",
+    "size": "model.size",
+    "parent": "model.from",
+    "minutes": "training.minutes",
+    "epochs": "training.epochs",
+    "train_size": "training.train_size",
+    "seed": "training.seed",
+    "device": "training.device",
 }
-
-_PANELS = {
-    "panels": Annotated[
-        str | None,
-        option("Picture", metavar="NAMES", help="Only these parts of a look, such as map,words,attribution."),
-    ]
-}
-
-_DRAWING: dict[str, Any] = {
-    "form": FormOption,
-    "out": OutOption,
-    "open_it": Annotated[bool, option("Output", "--open", help="Show the page in a browser.")],
-    "device": DeviceOption,
-    "force": ForceOption,
-}
+"""The field of the configuration that an option sets."""
 
 
-def with_figure(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of pictures to a command; those typed are passed as `figure`, by name."""
-
-    @functools.wraps(function)
-    def command(**values: Any) -> None:
-        figure = _figure_of(values)
-        function(**values, figure=figure)
-
-    return _with_parameters(command, function, "figure", _parameters(_FIGURE))
+# Options by what they are for: each field is an option; `spread` gives them to commands ----------------------------
 
 
-def with_drawing(function: Callable[..., None]) -> Callable[..., None]:
-    """Add to a command the options of what it draws, and of the run's opening; they are passed as `drawing`."""
+@dataclass(frozen=True)
+class DataOptions:
+    """Where data is held out."""
 
-    @functools.wraps(function)
-    def command(**values: Any) -> None:
-        from heed.cli.terminal import Drawing  # imports what --help does not need
+    valid: list[str] | None = option(
+        "Validation files (two as a,b), or the number of examples to hold out.", "Data", metavar="FILE|N"
+    )
+    test: list[str] | None = option(
+        "Test files, in the form of the training files; two as a,b.", "Data", metavar="FILE"
+    )
 
-        drawing = Drawing(figure=_figure_of(values), **{name: values.pop(name) for name in _DRAWING})
-        function(**values, drawing=drawing)
-
-    return _with_parameters(command, function, "drawing", [*_parameters(_DRAWING), *_parameters(_FIGURE | _PANELS)])
-
-
-def _figure_of(values: dict[str, Any]) -> dict[str, Any]:
-    """The options of a picture that were typed, taken out of the values of a command."""
-    typed = {name: values.pop(name) for name in _FIGURE | _PANELS if name in values}
-    if typed.get("panels"):
-        typed["panels"] = [name.strip() for name in typed["panels"].split(",")]
-    return {name: value for name, value in typed.items() if value not in (None, [])}
+    def fields(self) -> dict[str, Any]:
+        """The fields of the configuration that were given."""
+        given = {"data.valid": held_out(self.valid), "data.test": split_files(self.test)}
+        given |= {full_name: getattr(self, name, None) for name, full_name in _FIELDS.items()}
+        return {name: value for name, value in given.items() if value is not None}
 
 
-def _parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    defaults = {"open_it": False, "force": False, "device": "auto"}
-    return [inspect.Parameter(n, kind, default=defaults.get(n), annotation=one) for n, one in options.items()]
+@dataclass(frozen=True)
+class TrainOptions(DataOptions):
+    """What to train, how long and where to."""
+
+    model: str | None = option("Name of the model (heed models).", "Model", metavar="NAME", complete=complete_model)
+    size: str | None = _SIZE
+    parent: str | None = option("Start from a run's weights.", "Model", "--from", metavar="RUN", complete=complete_run)
+    minutes: float | None = option("Time budget in minutes, including scoring; 2 by default.", "Training")
+    epochs: float | None = option("Passes over the data, instead of --minutes.", "Training")
+    train_size: int | None = option("Train on a random subset of N examples.", "Training")
+    seed: int | None = option("Seed of weights, order and dropout; 1 by default.", "Training")
+    device: str | None = option("auto, cpu, cuda, cuda:N or mps.", "Training", metavar="NAME")
+    out: Path | None = option("Folder to create; runs/<data>-<model>-N by default.", "Run folder", metavar="DIR")
+    resume: bool = option("Resume from the run's last checkpoint.", "Run folder")
+    dry_run: bool = option("Print only settings, counts and predicted cost.")
+    verbose: bool = option("Print all settings, including defaults.")
 
 
-_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
-_MANY = 4
-"""If more tasks than this have an option, the help lists those that lack it, to fit on a line."""
+@dataclass(frozen=True)
+class Opening:
+    """How a run is opened."""
+
+    device: str = option("Where to compute: auto, cpu, cuda, cuda:N or mps.", default="auto", metavar="NAME")
+    force: bool = option("Use a run despite missing or altered files; heed check lists them.")
 
 
-def with_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of all tasks to a command, found by its name; those typed are passed as `flags`, by name."""
-    owners: dict[str, tuple[Flag, list[str]]] = {}
-    for task in task_names():
-        for flag in spec_of(task).flags_of(function.__name__):
-            owners.setdefault(flag.key, (flag, []))[1].append(task)
+@dataclass(frozen=True)
+class PredictOptions(Opening):
+    """The input of `heed predict`, and how to treat it."""
 
-    @functools.wraps(function)
-    def command(**values: Any) -> None:
-        flags = {}
-        for key, (flag, _) in owners.items():
-            value = values.pop(key)
-            if value is not None and value is not False and value != []:
-                flags[flag.name] = tuple(value) if flag.several else value
-        function(**values, flags=flags)
-
-    return _with_parameters(command, function, "flags", [_parameter(flag, tasks) for flag, tasks in owners.values()])
+    input: Path | None = option("A file with one text per line, or a folder of files.", "Files", "--input", "-i")
+    out: Path | None = option("Write to this file, or to this folder if the input is one.", "Files", metavar="PATH")
+    bad_lines: Literal["error", "skip"] | None = option(
+        "On an unusable line, stop or write an empty line; as in training by default.", "Files"
+    )
+    sort_window: int = option("Lines sorted by length and computed together.", "Files", default=2_000, least=1)
+    others: list[str] | None = _WITH
 
 
-def _with_parameters(
-    command: Callable[..., None], function: Callable[..., None], instead: str, added: list[inspect.Parameter]
-) -> Callable[..., None]:
-    """A command with the parameters of a function, but others in place of one of them."""
-    hints = get_type_hints(function, include_extras=True)
-    parameters = inspect.signature(function).parameters.items()
-    own = [one.replace(annotation=hints[name]) for name, one in parameters if name != instead]
-    every = sorted([*own, *added], key=lambda one: one.kind)
-    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in every}
-    return command
+@dataclass(frozen=True)
+class EvaluateOptions(Opening):
+    """What to score, and how to report it."""
+
+    split: str | None = _SPLIT
+    others: list[str] | None = _WITH
+    equal_weights: bool = option("Also score the run while each attention weights its keys equally.")
+    as_json: bool = _JSON
 
 
-def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
-    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
-    kind = list[kind] if flag.several else kind
-    metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else flag.metavar or _METAVARS.get(flag.type)
-    others = [name for name in task_names() if name not in tasks]
-    named = ", ".join(tasks if len(tasks) <= _MANY or not others else others)
-    start = "For runs of" if len(tasks) <= _MANY or not others else "For runs of every task except"
-    words = (f"--{flag.name}", f"{start} {' and '.join(named.rsplit(', ', 1))}")
-    described = option(*words, metavar=metavar, help=flag.help, min=flag.least, max=flag.most)
-    switch = kind is bool
-    return inspect.Parameter(
-        flag.key,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=False if switch else None,
-        annotation=Annotated[kind if switch else kind | None, described],
+@dataclass(frozen=True)
+class HeadsOptions(Opening):
+    """On what heads are scored."""
+
+    split: str | None = _SPLIT
+    examples: int = option("At most N examples, evenly chosen.", default=500, least=1)
+    as_json: bool = _JSON
+
+
+@dataclass(frozen=True)
+class AlignOptions(Opening):
+    """Which attention links words."""
+
+    layer: int | None = option("Layer from 0, negative from the end; see docs/alignment.md.", "Links")
+    head: str | None = option("Head from 0, or mean (over the heads).", "Links", metavar="N")
+    state: Literal["read", "written"] | None = option("The state after reading a word, or while writing it.", "Links")
+    scores: bool = option("Write a score for each pair, a tab, and links with their weights.", "Output")
+    out: Path | None = option("Write to this file instead of stdout.", "Output")
+
+
+@dataclass(frozen=True)
+class ServeOptions(Opening):
+    """Where and how a server listens."""
+
+    open_it: bool = _OPEN
+    port: int = option("Port; 0 for a free one.", default=0, least=0, most=65_535)
+    minutes: float | None = option("Stop after N minutes without a request.", metavar="N", least=0.01)
+    host: str = option("Address to listen on.", "Other machines", default="127.0.0.1", metavar="ADDRESS")
+    token_file: Path | None = option("File with the token that requests must carry.", "Other machines")
+    names: list[str] | None = option(
+        "Host name that requests may use; repeatable.", "Other machines", "--name", metavar="HOST[:PORT]"
     )
 
 
-def fields(given: dict[str, Any]) -> list[str]:
-    """Options as `section.key=value` words."""
-    return [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+@dataclass(frozen=True)
+class Figure:
+    """How a picture is drawn."""
+
+    theme: Literal["light", "dark"] | None = option(
+        "Background: light by default; SVG curves follow the reader.", "Picture"
+    )
+    width: str | None = option("Width: 85mm, 3.3in or 600px (96 px to the inch).", "Picture", metavar="WIDTH")
+    scale: float | None = option("PNG pixels per px: 2 by default.", "Picture")
+    dpi: float | None = option("PNG pixels per inch, in place of --scale.", "Picture")
+    fonts: list[Path] | None = option("Font file for PNG; repeatable.", "Picture", "--font")
+
+    def figure(self) -> dict[str, Any]:
+        """The options of a picture that were given, by their names in Python."""
+        return typed(self, *(one.name for one in fields(Figure)))
+
+
+@dataclass(frozen=True)
+class Drawing(Opening, Figure):
+    """Where and how a drawing is written, and how its run is opened."""
+
+    form: Form | None = _FORM
+    out: Path | None = _DRAWN
+    open_it: bool = _OPEN
+    panels: str | None = option("Only these parts of a look: map,words,attribution.", "Picture", metavar="NAMES")
+
+    def figure(self) -> dict[str, Any]:
+        """The options of a picture that were given, by their names in Python."""
+        panels = {"panels": [name.strip() for name in self.panels.split(",")]} if self.panels else {}
+        return super().figure() | panels
+
+
+@dataclass(frozen=True)
+class LessonOptions:
+    """Which part of a lesson is shown, and how."""
+
+    row: str | None = option("Compute only the row of this token (or row N from 0).", metavar="TOKEN")
+    stage: list[str] | None = option("Show only this stage; repeatable.", metavar="NAME")
+    form: Form | None = _FORM
+    out: Path | None = _DRAWN
+    slides: bool = option("One stage a page, 16:9: .html; .svg, .png or .pdf, a file for each.", "Output")
+    no_remarks: bool = option("Leave out a file's remarks and notes.")
+
+
+@dataclass(frozen=True)
+class CompareOptions(DataOptions):
+    """What to train and how to compare, and what to write."""
+
+    models: str | None = option(
+        "Models to train, such as bahdanau,luong:score=dot; NAME@RUN starts from a run.",
+        "Training",
+        metavar="NAMES",
+        complete=complete_model,
+    )
+    sizes: str | None = option(
+        "Numbers of training examples, such as 100,1000,all; several give learning curves.",
+        "Training",
+        "--train-size",
+        metavar="N,N,all",
+    )
+    minutes: float | None = option("Time budget of each run in minutes.", "Training")
+    seeds: int = option(
+        "Seeds of each model, 1 to N; tests then cover them.", "Training", default=1, least=1, most=1_000
+    )
+    size: str | None = _SIZE
+    jobs: int | None = option("Train N runs at a time, spread over the GPUs.", "Training", least=1, most=1_000)
+    split: str | None = option("test by default, else valid; for dates also unseen.", "Comparison", metavar="NAME")
+    baseline: str | None = option("Run to test the others against; the first by default.", "Comparison", metavar="RUN")
+    beam: int | None = option("Beam size for all runs; each run's own by default.", "Comparison", least=1, most=1_000)
+    threads: int | None = option("Threads for decoding; as in training by default.", "Comparison", least=1, most=1_024)
+    device: str | None = option("Where to train and decode: auto, cpu, cuda:N or mps.", "Comparison", metavar="NAME")
+    resamples: int | None = option(
+        "Resamples of the examples (evaluation.bootstrap by default).", "Comparison", least=1, most=1_000_000
+    )
+    out: Path | None = option(
+        "Folder for compare.html, .tex, .csv, .json and new runs; for trained runs, also a .svg or .png.",
+        "Output",
+        metavar="PATH",
+    )
+    sentences: int = option("Examples on the page.", "Output", default=15, least=0)
+    look: str | None = option("Also show the attention of every run for this text.", "Output")
+    open_it: bool = _OPEN
+    as_json: bool = _JSON
+    force: bool = option("Use trained runs despite missing or altered files.")
+
+
+@dataclass(frozen=True)
+class View:
+    """What of a model's attention is shown."""
+
+    steps: bool = option("One frame per token read or written.", "View")
+    mechanism: str | None = option(
+        "Only this attention: cross, encoder, decoder, or an encoder's rollout.", "View", metavar="NAME"
+    )
+    layer: str | None = option("Layer from 0, negative from the end (default -1), or all.", "View", metavar="N")
+    head: str | None = option("Head from 0, mean (over the heads; default) or all.", "View", metavar="N")
+    overview: bool = option("Thumbnails of all layers and heads, or of the chosen ones.", "View")
+    sort: str | None = option(
+        "Order of the overview: entropy (smallest first) or untrained (largest distance).", "View", metavar="MEASURE"
+    )
+    edits: list[str] | None = _EDITS
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The options of `heed look` that open one weight."""
+
+    number: tuple[str, str] | None = option(
+        "Show how one weight is computed; its row and column in the map, from 0.", "View", metavar="QUERY KEY"
+    )
+    every: bool = option("With --number: list every component and key.", "View", "--all")
+    numpy: bool = option("With --number: print only the Python that computes it.", "View")
+
+
+@dataclass(frozen=True)
+class Patching:
+    """Which score is explained, of a model with which edits."""
+
+    target: str | None = _TARGET
+    rather_than: str | None = _RATHER
+    edits: list[str] | None = _EDITS
+
+
+@dataclass(frozen=True)
+class Attribution(Patching):
+    """How a score is attributed."""
+
+    method: Literal["ig", "grad", "gradxinput", "loo"] | None = option(
+        "Integrated gradients (the default), or another.", "Method"
+    )
+    baseline: str | None = option("With ig: mean (the default), zero or unknown.", "Method", metavar="NAME")
+    steps: int | None = option("With ig: steps; by default enough for an error of 1 %.", "Method", least=1)
+    without: Literal["deleted", "unknown", "mean"] | None = option(
+        "With loo: how a word is left out; deleted by default.", "Method"
+    )
+
+
+@dataclass(frozen=True)
+class Lens:
+    """Edits of the model that is read."""
+
+    edits: list[str] | None = _EDITS
+
+
+@dataclass(frozen=True)
+class Beams(Lens):
+    """Which candidates are shown."""
+
+    beam_size: int | None = option("Beam size; the run's by default.", "View", "--beam", least=1, most=1_000)
+    every: bool = option("Also the candidates that were dropped.", "View", "--all")
+
+
+def typed(options: Any, *names: str) -> dict[str, Any]:
+    """The options that were given, by their names in Python; of some `names` only."""
+    every = {one.name: getattr(options, one.name) for one in fields(options)}
+    return {name: value for name, value in every.items() if _is_given(value) and name in (names or every)}
+
+
+def _is_given(value: Any) -> bool:
+    """True if an option was typed; 0 is a value."""
+    return value is not None and value is not False and value != []
+
+
+def spread(function: Callable[..., None]) -> Callable[..., None]:
+    """The command of a function: a dataclass among its parameters stands for an option for each field.
+
+    A parameter `flags` stands for the options that tasks add to the command of this name; it gets those given.
+    """
+    hints, parameters = get_type_hints(function), list[inspect.Parameter]()
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    owners: dict[str, tuple[Flag, list[str]]] = {}
+    for task in task_names() if "flags" in hints else ():
+        for flag in spec_of(task).flags_of(function.__name__):
+            owners.setdefault(flag.key, (flag, []))[1].append(task)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in groups:
+            kinds = get_type_hints(groups[name])
+            parameters += [_parameter(one.name, kinds[one.name], one) for one in fields(groups[name])]
+        elif name == "flags":
+            parameters += [_of_flag(flag, tasks) for flag, tasks in owners.values()]
+        else:
+            parameters.append(_parameter(name, hints[name], parameter.default))
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        own = {name: value for name, value in values.items() if name in hints}
+        for name, group in groups.items():
+            own[name] = group(**{one.name: values[one.name] for one in fields(group)})
+        if "flags" in hints:
+            own["flags"] = {}
+            for key, (flag, _) in owners.items():
+                if _is_given(value := values[key]):
+                    own["flags"][flag.name] = tuple(value) if flag.several else value
+        function(**own)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+_METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
+
+
+def _parameter(name: str, hint: Any, described: Any) -> inspect.Parameter:
+    """A parameter as typer reads it; `described` is what `option` or `argument` made."""
+    kind, default = hint, described.default
+    while get_origin(kind) in (Union, UnionType, list):
+        kind = get_args(kind)[0]
+    if (info := described.metadata.get("argument")) is None:
+        shown = dict(described.metadata["shown"])
+        usual = "|".join(get_args(kind)) if get_origin(kind) is Literal else _METAVARS.get(kind)
+        shown["metavar"] = shown["metavar"] or usual
+        info = Option(*(described.metadata["names"] or [f"--{name.replace('_', '-')}"]), **shown)
+        default = bool(default) if kind is bool else default
+    default = inspect.Parameter.empty if default is ... else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, info])
+
+
+def _of_flag(flag: Flag, tasks: list[str]) -> inspect.Parameter:
+    """The option of some tasks."""
+    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
+    kind = list[kind] if flag.several else kind
+    others = [name for name in task_names() if name not in tasks]
+    start, named = ("For", tasks) if len(tasks) <= len(others) or not others else ("For all but", others)
+    group = f"{start} {' and '.join(', '.join(named).rsplit(', ', 1))}"
+    metavar = flag.metavar or None
+    described = option(flag.help, group, f"--{flag.name}", metavar=metavar, least=flag.least, most=flag.most)
+    return _parameter(flag.key, kind if kind is bool else kind | None, described)
 
 
 def split_files(files: list[str] | None) -> list[str] | None:

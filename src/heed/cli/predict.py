@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
-from heed.cli.options import read_as_texts
+from heed.cli.options import PredictOptions, read_as_texts
 from heed.cli.terminal import interactive, open_output, say
 from heed.data.findings import BadLine
 from heed.data.text_files import InputFindings, Numbered, in_batches, incoming, without_compression
@@ -42,6 +42,8 @@ _DISTINCT = 10_000
 
 _NAMED = 5
 """Most inputs that a note names."""
+_Place = Callable[[int], str]
+"""Names an input in messages, by its number."""
 
 
 class Unseen:
@@ -76,7 +78,6 @@ class Answering:
         self.unseen = Unseen()
         self._long: list[str] = []  # the first inputs that were not read to their ends
         self._num_long = 0
-        self._named: str | None = None  # the file of the last of them
 
     def notes(self) -> list[str]:
         """Remarks for the user on all inputs."""
@@ -105,12 +106,12 @@ class Answering:
         """
         live = file is sys.stdout and file.isatty() and self.outputs.streams
         single = head is not None and len(head) == 1
+        place = partial(_place, where, single)
         try:
             for batch in self._expected(batches, where, head):
                 grows = live and (len(batch) == 1 or where is None)
-                answers = self._grown(batch, where, file, single) if grows else self._answered(batch, where, single)
-                for (_, text), written in answers:
-                    if not isinstance(text, BadLine) and written is not _EMPTY:
+                for text, written in self._grown(batch, place, single) if grows else self._answered(batch, place):
+                    if written is not _EMPTY:
                         self.unseen.add(self.outputs.unknown_in(text))
                     put(written.lines, file)
                 file.flush()
@@ -126,7 +127,8 @@ class Answering:
         answers: list[Written] = []
         for batch in self._expected(batches, where, None):
             filled = [(number, one) for number, one in batch if isinstance(one, BadLine) or "".join(one).strip()]
-            answers += (written for _, written in self._answered(filled, where, False) if written is not _EMPTY)
+            place = partial(_place, where, False)
+            answers += (written for _, written in self._answered(filled, place) if written is not _EMPTY)
         for written in sorted(answers, key=lambda written: -written.uncertainty):
             put(written.lines, file)
 
@@ -152,70 +154,60 @@ class Answering:
         if empty:
             self.outputs.expect([], where)
 
-    def _answered(self, batch: list[Numbered], where: str | None, single: bool) -> Iterator[tuple[Numbered, Written]]:
-        """Each input with its answer."""
-        checked, error = self._checked(batch, where, single)
-        usable = [one for one, good in checked if good]
-        answers = self._each(usable, where, single) if usable else iter(())
-        for one, good in checked:
-            written = next(answers) if good else _EMPTY
+    def _answered(self, batch: list[Numbered], place: _Place) -> Iterator[tuple[Any, Written]]:
+        """Each input as it was read, with its answer; None for one that cannot be used."""
+        inputs, final = self._read(batch, place)
+        answers = self._each([(number, text) for number, text in inputs if text is not None], place)
+        for number, text in inputs:
+            written = _EMPTY if text is None else next(answers)
             if written.problem:
-                self._report(written.problem, one[0])
+                self._report(written.problem, number)
             if written.unread:
                 self._num_long += 1
-                place = f"line {one[0]}" if where == self._named and where else _place(where, one[0], single)
-                self._long += [f"{written.unread:,} of {place}"][: len(self._long) < _NAMED]
-                self._named = where
-            yield one, written
-        for _ in answers:
-            raise AssertionError("more answers than inputs")
-        if error is not None:
-            raise error
+                self._long += [f"{written.unread:,} of {place(number)}"][: len(self._long) < _NAMED]
+            yield text, written
+        if final is not None:
+            raise final
 
-    def _grown(
-        self, batch: list[Numbered], where: str | None, file: TextIO, single: bool
-    ) -> Iterator[tuple[Numbered, Written]]:
+    def _grown(self, batch: list[Numbered], place: _Place, single: bool) -> Iterator[tuple[Any, Written]]:
         """As `_answered`, one by one, each written piece by piece; a single text's answer keeps its line breaks."""
         for one in batch:
-            checked, error = self._checked([one], where, single)
-            if error is not None:
-                raise error
-            if not checked[0][1]:
-                yield one, _EMPTY
+            inputs, final = self._read([one], place)
+            if final is not None:
+                raise final
+            number, text = inputs[0]
+            if text is None:
+                yield text, _EMPTY
                 continue
             try:
-                for piece in self.outputs.grow(checked[0][0][1]):
+                for piece in self.outputs.grow(text):
                     print(piece if single else one_line(piece), end="", flush=True)
             except HeedError as problem:
                 if _is_of_all(problem):
                     raise
-                self.findings.refuse(type(problem)(f"{_place(where, one[0], single)}: {problem}"), one[0])
-            yield one, Written(("",))  # the end of the line
+                self.findings.refuse(type(problem)(f"{place(number)}: {problem}"), number)
+            yield text, Written(("",))  # the end of the line
 
-    def _checked(
-        self, batch: list[Numbered], where: str | None, single: bool
-    ) -> tuple[list[tuple[Numbered, bool]], HeedError | None]:
-        """Each input with True if it is usable, up to the first one that is an error, and that error."""
-        checked: list[tuple[Numbered, bool]] = []
+    def _read(self, batch: list[Numbered], place: _Place) -> tuple[list[tuple[int, Any]], HeedError | None]:
+        """Inputs as the task reads them, None for unusable ones, up to the first that is an error, and that error."""
+        inputs: list[tuple[int, Any]] = []
         for number, text in batch:
-            good = not isinstance(text, BadLine)
             try:
-                if good:
-                    text = self.outputs.read(text, _place(where, number, single))
+                read = None if isinstance(text, BadLine) else self.outputs.read(text, place(number))
             except HeedError as error:
                 try:
                     self.findings.refuse(error, number)
                 except HeedError as final:
-                    return checked, final
-                good = False
-            checked.append(((number, text), good))
-        return checked, None
+                    return inputs, final
+                read = None
+            inputs.append((number, read))
+        return inputs, None
 
-    def _each(self, batch: list[Numbered], where: str | None, single: bool) -> Iterator[Written]:
+    def _each(self, inputs: list[tuple[int, Any]], place: _Place) -> Iterator[Written]:
         """Answers to usable inputs, computed together; if that fails, each half separately."""
         done = 0
         try:
-            for written in self.outputs.write([text for _, text in batch]):
+            for written in self.outputs.write([text for _, text in inputs]):
                 done += 1
                 yield written
             return
@@ -223,13 +215,13 @@ class Answering:
             if _is_of_all(error):
                 raise
             problem = error
-        rest = batch[done:]
+        rest = inputs[done:]
         if len(rest) > 1:
-            yield from self._each(rest[: len(rest) // 2], where, single)
-            yield from self._each(rest[len(rest) // 2 :], where, single)
+            yield from self._each(rest[: len(rest) // 2], place)
+            yield from self._each(rest[len(rest) // 2 :], place)
             return
         number = rest[0][0]
-        self.findings.refuse(type(problem)(f"{_place(where, number, single)}: {problem}"), number)
+        self.findings.refuse(type(problem)(f"{place(number)}: {problem}"), number)
         yield _EMPTY
 
     def _report(self, problem: str, number: int) -> None:
@@ -248,7 +240,7 @@ def put(lines: Iterable[str], file: TextIO) -> None:
     file.write("".join(line + "\n" for line in lines))
 
 
-def _place(where: str | None, number: int, single: bool) -> str:
+def _place(where: str | None, single: bool, number: int) -> str:
     """The name of an input in messages."""
     if where is None:
         return "the text" if single else f"text {number}"
@@ -270,33 +262,14 @@ def outputs_of(run: Run, given: dict[str, Any]) -> Outputs:
     return outputs
 
 
-@dataclass(frozen=True)
-class Given:
-    """The input of `heed predict`, and how to treat it."""
-
-    texts: list[str]
-    input: Path | None = None
-    out: Path | None = None
-    bad_lines: Literal["error", "skip"] | None = None  # as in training by default
-    window: int = 2_000  # lines sorted by length and computed together
-    force: bool = False  # use a damaged run
-    device: str = "auto"
-
-    def findings(self, run: Run) -> InputFindings:
-        """The policy for unusable lines."""
-        data = run.config.data
-        policy = self.bad_lines or getattr(data, "bad_lines", "error")
-        return InputFindings(data, policy == "skip", lambda line: say([line]), "" if self.texts else _HINT)
-
-
 @sparing()
-def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
+def run_predict(names: list[str], texts: list[str], options: PredictOptions, flags: dict[str, Any]) -> None:
     """Write the output for each text in the order of the input, including blank lines; several runs are an ensemble."""
-    if given.texts and given.input is not None:
+    source, out, window = options.input, options.out, options.sort_window
+    if texts and source is not None:
         raise ConfigError("give either texts or --input, not both")
-    run: Run = open_together(names, given.force, given.device)
+    run: Run = open_together(names, options.force, options.device)
     outputs = outputs_of(run, flags)
-    source, out = given.input, given.out
     if (
         source is not None
         and os.path.isfile(source)
@@ -305,27 +278,28 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
         and out.samefile(source)
     ):
         raise ConfigError(f"--out '{out}' is the input; it would be overwritten")
-    findings = given.findings(run)
+    policy = options.bad_lines or getattr(run.config.data, "bad_lines", "error")
+    findings = InputFindings(run.config.data, policy == "skip", lambda line: say([line]), "" if texts else _HINT)
     if isinstance(outputs, FileOutputs):
-        _file(run, outputs, given)
-    elif not given.texts and source is None and interactive():
+        _file(run, outputs, texts, options)
+    elif not texts and source is None and interactive():
         assert isinstance(outputs, TextOutputs)
         say([outputs.warning])
         ask(outputs)
         return
     else:
         assert isinstance(outputs, TextOutputs)
-        answering = Answering(outputs, findings, strict=given.bad_lines == "error")
+        answering = Answering(outputs, findings, strict=options.bad_lines == "error")
         if source is not None and os.path.isdir(source) and not outputs.takes_folders:
-            _folder(answering, given)
-        elif given.texts:
+            _folder(answering, source, out, window)
+        elif texts:
             if not outputs.takes_folders:
-                for name, line in read_as_texts(given.texts):
+                for name, line in read_as_texts(texts):
                     say([f"{line}; to read the file: --input {shell_word(name)}"])
-            texts = outputs.arguments(given.texts)
-            _answer(answering, in_batches(enumerate(texts, start=1), given.window), None, out, texts)
+            read = outputs.arguments(texts)
+            _answer(answering, in_batches(enumerate(read, start=1), window), None, out, read)
         else:
-            _answer_file(answering, source, out, given.window)
+            _answer_file(answering, source, out, window)
         say([outputs.warning, *answering.notes()])
     if findings.num_bad:
         say([_bad(findings)])
@@ -365,14 +339,14 @@ def _show(outputs: TextOutputs, text: Any) -> None:
     print()
 
 
-def _file(run: Run, outputs: FileOutputs, given: Given) -> None:
+def _file(run: Run, outputs: FileOutputs, texts: list[str], options: PredictOptions) -> None:
     """Write the output for a file that is read as a whole."""
-    if given.texts or given.input is None or not os.path.isfile(given.input):
+    if texts or options.input is None or not os.path.isfile(options.input):
         raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")
-    if given.bad_lines == "skip":
+    if options.bad_lines == "skip":
         raise ConfigError(f"--bad-lines skip does not apply: {outputs.reads} is used as a whole")
-    with open_output(given.out) as file:
-        file.writelines(line + "\n" for line in outputs.write_file(given.input))
+    with open_output(options.out) as file:
+        file.writelines(line + "\n" for line in outputs.write_file(options.input))
     say(outputs.notes())
 
 
@@ -403,10 +377,8 @@ def _answer(
             answering.write(batches, where, file, texts)
 
 
-def _folder(answering: Answering, given: Given) -> None:
+def _folder(answering: Answering, folder: Path, out: Path | None, window: int) -> None:
     """Answer each file of a folder into a file of the same name in another folder."""
-    folder, out = given.input, given.out
-    assert folder is not None
     if out is None:
         raise ConfigError(f"'{folder}' is a folder; name the folder for the outputs with --out")
     entries = sorted(folder.iterdir())
@@ -427,7 +399,7 @@ def _folder(answering: Answering, given: Given) -> None:
     if left := [path.name for path in entries if path not in files]:
         say([f"skipped (hidden, or not a file): {', '.join(left)}"])
     for name, path in names.items():
-        _answer_file(answering, path, out / name, given.window)
+        _answer_file(answering, path, out / name, window)
         print(f"wrote {out / name}", file=sys.stderr)
 
 

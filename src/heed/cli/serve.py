@@ -10,10 +10,9 @@ import socket
 import time
 import webbrowser
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heed.cli.options import ServeOptions
 from heed.errors import ConfigError
 from heed.storage.files import read_text
 
@@ -30,19 +29,7 @@ _SHORTEST = 20
 """Fewest characters of a token."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where and how a server listens."""
-
-    host: str
-    port: int
-    names: tuple[str, ...] = ()  # further names, with their ports, by which it may be called
-    token_file: Path | None = None
-    open_it: bool = False
-    minutes: float | None = None  # without a request, after which it ends
-
-
-def run_serve(names: list[str], place: Place, force: bool, device: str = "auto") -> None:
+def run_serve(names: list[str], options: ServeOptions) -> None:
     """Serve runs until Ctrl-C, or until nobody has asked for some minutes."""
     try:
         import uvicorn
@@ -53,13 +40,13 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
     from heed.serve.served import open_runs
 
     Connection.most = _most_connections()
-    token = _token(place)
-    runs = open_runs(names or ["last"], force, device)
-    listening = _listen(place)
+    token = _token(options)
+    runs = open_runs(names, options.force, options.device)
+    listening = _listen(options)
     host, port = listening.getsockname()[:2]
     here = f"[{host}]" if ":" in host else host
-    own = [f"{name}:{port}" for name in dict.fromkeys(("127.0.0.1", "localhost", here, place.host))]
-    guard = Server(runs).app([name.lower() for name in (*own, *place.names)], token)
+    own = [f"{name}:{port}" for name in dict.fromkeys(("127.0.0.1", "localhost", here, options.host))]
+    guard = Server(runs).app([name.lower() for name in (*own, *(options.names or ()))], token)
     serving = uvicorn.Server(
         uvicorn.Config(
             guard,
@@ -73,14 +60,14 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
         )
     )
     link = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else here}:{port}/"
-    secret = "" if place.token_file else f"#{token}"
+    secret = "" if options.token_file else f"#{token}"
     print(f"{', '.join(one.name for one in runs)}: {link}{secret}\nCtrl-C ends it.", flush=True)
-    if place.open_it:
+    if options.open_it:
         webbrowser.open(f"{link}#{token}")
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # a client that goes away is no reason for a warning
     logging.getLogger("asyncio").addFilter(_OnceASecond())  # without descriptors, each try to accept is an error
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(serving, guard, listening, place.minutes))
+        asyncio.run(_serve(serving, guard, listening, options.minutes))
 
 
 def _most_connections() -> int:
@@ -118,34 +105,34 @@ async def _serve(serving: uvicorn.Server, guard: Guard, listening: socket.socket
         idle.cancel()
 
 
-def _token(place: Place) -> str:
+def _token(options: ServeOptions) -> str:
     """The token that requests must have: that of a file, or a new one.
 
     Raises:
         ConfigError: The file has none; or other machines may ask, and there is no file.
     """
-    if place.token_file is None:
-        if place.host not in LOCAL:
+    if options.token_file is None:
+        if options.host not in LOCAL:
             raise ConfigError(
-                f"--host {place.host} lets other machines ask: give --token-file FILE, with a token of at least "
+                f"--host {options.host} lets other machines ask: give --token-file FILE, with a token of at least "
                 f"{_SHORTEST} characters that only those who may ask can read (openssl rand -hex 32 > FILE makes one)"
             )
         return secrets.token_urlsafe(24)
-    token = read_text(place.token_file).strip()
+    token = read_text(options.token_file).strip()
     if len(token) < _SHORTEST or not (token.isascii() and token.isprintable() and " " not in token):
         raise ConfigError(
-            f"'{place.token_file}' must have one token of at least {_SHORTEST} letters, digits or signs, without spaces"
+            f"'{options.token_file}' must have one token of at least {_SHORTEST} letters, digits or signs"
         )
     return token
 
 
-def _listen(place: Place) -> socket.socket:
+def _listen(options: ServeOptions) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, kind, protocol)  # without the protocol, asyncio leaves Nagle's 40 ms on
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
         made.listen(_BACKLOG)  # who asks before the server runs waits a moment
     except OSError as error:
-        raise ConfigError(f"--host {place.host} --port {place.port}: {error.strerror or error}") from None
+        raise ConfigError(f"--host {options.host} --port {options.port}: {error.strerror or error}") from None
     return made

@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-import yaml
-
+from heed.attention import SCORES
+from heed.cli.options import LessonOptions, typed
 from heed.cli.terminal import form_of, interactive, say, show_drawing, use_color, width, write_output
-from heed.errors import ConfigError, suggest, whole_number
+from heed.errors import ConfigError, suggest
+from heed.models.base import Body, ModelConfig, TextEncoder
+from heed.registry import bodies_of, list_models, model_names
 from heed.show.scene import check_figure
-from heed.tasks import spec_of, task_names
-
-if TYPE_CHECKING:
-    from heed.models.base import Body, ModelConfig
+from heed.tasks import config_class, spec_of, task_names
 
 
-def run_lesson_command(
-    name: str | None,
-    row: str | None,
-    stages: list[str],
-    form: str | None,
-    out: Path | None,
-    slides: bool,
-    remarks: bool,
-    figure: dict[str, Any],
-) -> None:
+def run_lesson_command(name: str | None, options: LessonOptions, figure: dict[str, Any]) -> None:
     """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
+    out, slides, row = options.out, options.slides, options.row
+    from heed.lessons.lesson import SECONDS, list_lessons, run_lesson
+    from heed.lessons.parts import told_of_training
+
     if name is None:
-        lessons = lesson_titles()
-        if row is not None or stages or out is not None or form is not None or slides or figure:
+        lessons = list_lessons()
+        if typed(options) or figure:
             raise ConfigError(f"name a lesson: {', '.join(lessons)}, or a .yaml file")
         longest = max(map(len, lessons))
         print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))
         print("\nheed lesson NAME shows a lesson; heed lesson FILE.yaml computes one from your own matrices.")
         return
-    from heed.lessons.lesson import SECONDS, run_lesson
-    from heed.lessons.parts import told_of_training
-
-    form = form_of(form, out, ("html", "svg", "png", "pdf", "json", "text"))
+    form = form_of(options.form, out, ("html", "svg", "png", "pdf", "json", "text"))
     check_figure(figure, form)
     if slides and (out is None or form not in ("html", "svg", "png", "pdf") or out.suffix != f".{form}"):
         raise ConfigError("--slides writes files; end --out in .html, .svg, .png or .pdf, and omit --as")
@@ -50,9 +39,9 @@ def run_lesson_command(
         seconds = f"about {SECONDS[name]} seconds on a quiet core, several times that beside other work"
         print(f"training small networks: {seconds}", file=sys.stderr)
     with told_of_training(_progress()):
-        lesson = run_lesson(name, row=row, remarks=remarks)
-    if stages:
-        lesson = lesson.only(stages)
+        lesson = run_lesson(name, row=row, remarks=not options.no_remarks)
+    if options.stage:
+        lesson = lesson.only(options.stage)
     if slides and out is not None:
         written = lesson.save_slides(out, **figure)
         say([f"wrote {', '.join(map(str, written))}"])
@@ -79,51 +68,19 @@ def _progress() -> Callable[[int, int], None]:
     return tell
 
 
-def lesson_titles() -> dict[str, str]:
-    """`heed.lessons.list_lessons` without importing the lessons, and torch with them."""
-    folder = Path(__file__).parents[1] / "lessons"
-    worked = {path.stem: _title(path) for path in sorted(folder.glob("*.yaml"))}
-    trained = {path.stem: _outline(path)[""].get("TITLE") for path in sorted(folder.glob("*.py"))}
-    return {name: str(title) for name, title in (worked | trained).items() if title is not None}
-
-
-def _title(path: Path) -> str | None:
-    """The title of a lesson in YAML; its matrices are not read."""
-    lines = (line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("title:"))
-    return next((yaml.safe_load(line)["title"] for line in lines), None)
-
-
 def _page(lesson: Any) -> None:
     """Show one stage at a time, asking before each next one."""
-    names = [stage.name for stage in lesson.stages]
     print(lesson.head(width()))
-    place, wanted = 0, 1
-    while place < len(names):
-        for _ in range(wanted):
-            show_drawing(f"\n{lesson.stage_text(names[place], width(), use_color())}")
-            place += 1
-        if place < len(names):
+    for number, stage in enumerate(lesson.stages):
+        if number:
             try:
-                answer = input(f"\n[Enter: {names[place]}; a stage's name or number; a: all remaining; q: quit] ")
+                answer = input(f"\n[Enter: {stage.name}; q: quit] ")
             except (EOFError, KeyboardInterrupt):
                 print()
                 return
-            place, wanted = _answered(answer.strip(), names, place)
-
-
-def _answered(answer: str, names: list[str], place: int) -> tuple[int, int]:
-    """The stage to go to, and the number of stages to show from there; 0 after an invalid answer."""
-    if answer in names:
-        return names.index(answer), 1
-    if answer.isdecimal() and 1 <= whole_number(answer) <= len(names):
-        return whole_number(answer) - 1, 1
-    if answer.lower() in ("q", "quit"):
-        return len(names), 0
-    if answer.lower() in ("a", "all"):
-        return place, len(names) - place
-    if answer:
-        print(f"no stage '{answer}'{suggest(answer, names)}")
-    return place, 0 if answer else 1
+            if answer.strip().lower() in ("q", "quit"):
+                return
+        show_drawing(f"\n{lesson.stage_text(stage.name, width(), use_color())}")
 
 
 _NAME = 16
@@ -132,24 +89,14 @@ _NAME = 16
 
 def models_table() -> str:
     """All models by task: name, description and paper."""
-    from heed import models, tasks
-
-    folder, of_tasks = Path(models.__path__[0]), Path(tasks.__path__[0])
-    base, found = _outline(folder / "base" / "body.py"), []
-    sections = [of_tasks.parent / "config" / "sections.py", *sorted(of_tasks.glob("*/config.py"))]
-    configs = {name: one for path in sections for name, one in _outline(path).items()}
-    for path in sorted(folder.glob("*.py")):
-        classes = _outline(path)
-        found += [(path.stem, _with_inherited(one, base | classes)) for one in classes if "paper" in classes[one]]
     blocks = []
     for task in task_names():
-        (config,) = (name for name, one in configs.items() if one.get("task") == task)
-        default = _with_inherited(_with_inherited(config, configs)["model"], configs)["name"]
+        default = config_class(task).model_fields["model"].get_default(call_default_factory=True).name
         lines = [f"{task}: {spec_of(task).summary}"]
-        for name, body in found:
-            if _fits(task, body["interface"], "TextEncoder" in body["bases"], body.get("framed", False)):
+        for name, body in list_models():
+            if _fits(task, body):
                 mark = "*" if name == default else " "
-                lines.append(f"{mark} {name:<{_NAME - 1}}{body['summary']:<39} {body['paper']}")
+                lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<39} {body.paper}")
         blocks.append("\n".join(lines))
     blocks.append("* the default model\nheed models NAME shows the fields and sizes of a model.")
     return "\n\n".join(blocks)
@@ -161,8 +108,6 @@ def model_text(name: str) -> str:
     Raises:
         ConfigError: There is no such model.
     """
-    from heed.registry import bodies_of, model_names
-
     bodies = bodies_of(name)
     if not bodies:
         raise ConfigError(f"unknown model '{name}'{suggest(name, model_names())}")
@@ -171,23 +116,19 @@ def model_text(name: str) -> str:
 
 def list_scores_text() -> str:
     """The table of attention scores: name, formula, source."""
-    from heed.attention import SCORES
-
     rows = [("name", "score of query q and key k", "source"), *((n, s.formula, s.source) for n, s in SCORES.items())]
     return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in rows)
 
 
-def _fits(task: str, interface: str, reads_whole: bool, framed: bool) -> bool:
-    """True if a task can use a model; `reads_whole`: it gives one vector for each text."""
-    spec = spec_of(task)
-    return interface in spec.interfaces and not (spec.per_token and reads_whole) and (framed or not spec.framed)
+def _fits(task: str, body: type[Body]) -> bool:
+    """True if a task can use a model."""
+    spec, reads_whole = spec_of(task), issubclass(body, TextEncoder)  # it gives one vector for each text
+    framed = getattr(body, "framed", False) or not spec.framed
+    return body.interface in spec.interfaces and not (spec.per_token and reads_whole) and framed
 
 
 def _body_text(name: str, body: type[Body]) -> str:
-    from heed.models.base import TextEncoder
-
-    kind = body.interface, issubclass(body, TextEncoder), bool(getattr(body, "framed", False))
-    tasks = ", ".join(task for task in task_names() if _fits(task, *kind))
+    tasks = ", ".join(task for task in task_names() if _fits(task, body))
     lines = [f"{name} for {tasks}: {body.summary} ({body.paper})", "", f"  {'field':<22}{'default':<14}meaning"]
     for field, info in body.config_class.model_fields.items():
         default = "from the data" if info.is_required() else _written(info.default)
@@ -218,36 +159,3 @@ def _wrapped(start: str, text: str, indent: int) -> list[str]:
     return textwrap.wrap(
         text, max(60, width()), initial_indent=start, subsequent_indent=" " * indent, break_long_words=False
     ) or [start.rstrip()]
-
-
-def _outline(path: Path) -> dict[str, dict[str, Any]]:
-    """The constants of each class of a Python file, with the names of its `bases`, and of the file itself, as "".
-
-    A value that is an object made without arguments is the name of its class. All are read from the source: importing
-    models or lessons takes seconds, for torch.
-    """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: dict[str, dict[str, Any]] = {"": dict(_constants(tree.body))}
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
-            found[node.name] = {"bases": bases, **dict(_constants(node.body))}
-    return found
-
-
-def _constants(body: Iterable[ast.stmt]) -> Iterator[tuple[str, Any]]:
-    for node in body:
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant):
-                yield target.id, node.value.value
-            elif isinstance(target, ast.Name) and isinstance(node.value, ast.Call) and not node.value.args:
-                yield target.id, ast.unparse(node.value.func)
-
-
-def _with_inherited(name: str, classes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The constants of a class, with those of its bases among `classes`."""
-    own = classes.get(name, {})
-    inherited = [_with_inherited(base, classes) for base in reversed(own.get("bases", []))]
-    return {key: value for constants in (*inherited, own) for key, value in constants.items()}

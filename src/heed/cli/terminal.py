@@ -9,10 +9,10 @@ import tempfile
 import webbrowser
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from heed.cli.options import Drawing
 from heed.errors import ConfigError
 from heed.show.scene import check_figure
 from heed.storage import disk
@@ -104,40 +104,30 @@ def number(option: str, text: str, expected: str) -> int:
         raise ConfigError(f"--{option} is '{text}'; give {expected}") from None
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """Where and how a drawing is written, and how its run is opened."""
+def drawing_form(drawing: Drawing) -> str:
+    """The format of a drawing.
 
-    form: str | None = None
-    out: Path | None = None
-    open_it: bool = False
-    figure: dict[str, Any] = field(default_factory=dict)  # the options of a picture that were given
-    device: str = "auto"
-    force: bool = False
+    Raises:
+        ConfigError: Options contradict one another.
+    """
+    form = form_of(drawing.form, drawing.out, ("html", "svg", "png", "pdf", "json", "text"))
+    if drawing.open_it:
+        if form != "html" and (drawing.form is not None or drawing.out is not None):
+            raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
+        form = "html"
+    check_figure(drawing.figure(), form)
+    return form
 
-    def checked_form(self) -> str:
-        """The format.
 
-        Raises:
-            ConfigError: Options contradict one another.
-        """
-        form = form_of(self.form, self.out, ("html", "svg", "png", "pdf", "json", "text"))
-        if self.open_it:
-            if form != "html" and (self.form is not None or self.out is not None):
-                raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
-            form = "html"
-        check_figure(self.figure, form)
-        return form
-
-    def write(self, shown: Any) -> None:
-        """Draw in the terminal, or write to the file or stdout."""
-        form, out = self.checked_form(), self.out
-        if form == "text" and out is None:
-            show_drawing(shown.text(width(), use_color()))
-            return
-        drawn = getattr(shown, form)(**self.figure)
-        if self.open_it and out is None:
-            out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
-        write_output(drawn, out)
-        if self.open_it and out is not None:
-            webbrowser.open(out.absolute().as_uri())
+def write_drawing(drawing: Drawing, shown: Any) -> None:
+    """Draw in the terminal, or write to the file or stdout."""
+    form, out = drawing_form(drawing), drawing.out
+    if form == "text" and out is None:
+        show_drawing(shown.text(width(), use_color()))
+        return
+    drawn = getattr(shown, form)(**drawing.figure())
+    if drawing.open_it and out is None:
+        out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
+    write_output(drawn, out)
+    if drawing.open_it and out is not None:
+        webbrowser.open(out.absolute().as_uri())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from heed import folder
+from heed.cli.options import DataOptions, TrainOptions
 from heed.cli.terminal import show, write_output
 from heed.config import RunConfig, apply_overrides, read_config
 from heed.config.sections import sections_with
@@ -27,7 +29,7 @@ from heed.training.progress import TerminalReporter
 from heed.visible import shell_word
 
 
-def settings_from(words: list[str], fields: list[str]) -> RunConfig:
+def settings_from(words: list[str], fields: Mapping[str, Any]) -> RunConfig:
     """Build the configuration meant by `CONFIG [k=v]...` or `TASK FILE... [k=v]...`.
 
     Raises:
@@ -77,9 +79,14 @@ def settings_from(words: list[str], fields: list[str]) -> RunConfig:
             example = f"heed train {DEFAULT} {' '.join(map(shell_word, words))}"
             hint = f"; name its task first ({tasks}), for example: {example}"
         raise ConfigError(f"'{first}' is neither a task nor a YAML file{hint}")
-    values = apply_overrides(values, [*overrides, *fields])
+    values = apply_overrides(values, [*overrides, *_as_words(fields)])
     values = with_paths(values, Path.cwd())  # files on the command line are relative to the current directory
     return check_config(values, where)
+
+
+def _as_words(fields: Mapping[str, Any]) -> list[str]:
+    """Options as `section.key=value`."""
+    return [f"{name}={json.dumps(value)}" for name, value in fields.items()]
 
 
 def _is_field(word: str) -> bool:
@@ -97,7 +104,7 @@ def _refuse_field_without_section(word: str, task: str) -> None:
     raise ConfigError(f"'{word}' is neither a file nor a field with its section{hint}")
 
 
-def run_check(words: list[str], fields: list[str], out: Path | None = None) -> None:
+def run_check(words: list[str], data: DataOptions, out: Path | None = None) -> None:
     """Print a report on the data and its problems; for a run folder, the state of each file.
 
     `out` is a file for a page of samples, for tasks that have one.
@@ -116,33 +123,33 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         if not state.whole:
             raise SystemExit(2)
         return
+    fields = data.fields()
     settings = settings_from(words, fields)
-    kind, data = task_class(settings.task), settings.data
+    kind, section = task_class(settings.task), settings.data
     if out is not None and getattr(kind, "samples_page", None) is None:
         raise ConfigError(f"--out is not available for {settings.task}: it writes pages of pictures")
     check_output(out)
     try:
         task = kind.prepare(settings)
         show(task.overview())
-        if advice := start_command(task, settings, [*words, *fields]):
+        if advice := start_command(task, settings, [*words, *_as_words(fields)]):
             show(f"\n{advice}")
         if out is not None:
             write_output(kind.samples_page(task), out)
     except DataError:
-        if "bad_lines" not in type(data).model_fields or data.bad_lines == "skip":
+        if "bad_lines" not in type(section).model_fields or section.bad_lines == "skip":
             raise
-        skipping = settings.model_copy(update={"data": data.model_copy(update={"bad_lines": "skip"})})
+        skipping = settings.model_copy(update={"data": section.model_copy(update={"bad_lines": "skip"})})
         with suppress(HeedError):
             overview = kind.prepare(skipping).overview()
             show(f"training would stop at the first bad line; with data.bad_lines=skip the data is:\n{overview}")
         raise
 
 
-def run_train(
-    words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool, verbose: bool
-) -> None:
+def run_train(words: list[str], options: TrainOptions) -> None:
     """Train, print the scores and the next command."""
-    if {"training.minutes", "training.epochs"} <= {field.partition("=")[0] for field in fields}:
+    fields, out, resume = options.fields(), options.out, options.resume
+    if {"training.minutes", "training.epochs"} <= fields.keys():
         raise ConfigError("--minutes and --epochs both set how long to train; give only one")
     if resume and folder.is_packed(words[0]):
         raise ConfigError(
@@ -158,13 +165,13 @@ def run_train(
             raise ConfigError(f"'{out}' cannot be resumed: {folder.how_to_finish(out)}")
         words = [str(out / folder.CONFIG), *words[1:]]
     settings = settings_from(words, fields)
-    if dry_run:
-        show(forecast(settings, verbose))
+    if options.dry_run:
+        show(forecast(settings, options.verbose))
         return
 
     def describe(task: Any) -> str:
-        advice = "" if resume else start_command(task, settings, [*words, *fields])
-        return f"{settings_text(task, verbose)}\n{advice}".rstrip("\n")
+        advice = "" if resume else start_command(task, settings, [*words, *_as_words(fields)])
+        return f"{settings_text(task, options.verbose)}\n{advice}".rstrip("\n")
 
     run, result = train_config(settings, out, TerminalReporter(), resume=resume, settings=describe)
     if run is None:

@@ -10,13 +10,13 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Unpack
 
-import torch
+import numpy as np
 from markupsafe import Markup
 
 from heed.comparison.entries import (
@@ -177,8 +177,7 @@ class Comparison(Predicted, Shown):
         """
         measure = next(measure for measure in self.measures if measure.name == name)
         alike = [i for i in self.alike(entry) if not self.entries[i].shortfall]
-        place = best_of(measure, [self.results[i].scores[name] for i in alike])
-        return None if place is None else alike[place]
+        return best_of(measure, {i: self.results[i].scores[name] for i in alike})
 
     def is_best(self, name: str, entry: int) -> bool:
         """True if no entry has a better score, and it was trained enough."""
@@ -216,22 +215,19 @@ class Comparison(Predicted, Shown):
         yield "not_trained_enough", entry.shortfall or None
         for measure in self.measures:
             name, score = measure.name, result.scores[measure.name]
-            yield from ((name, score.value), (f"{name}_low", score.low), (f"{name}_high", score.high))
+            yield from _with_ends(name, score)
             if self.has_seeds:
                 ends = (math.nan, math.nan) if math.isnan(score.value) else (min(score.runs), max(score.runs))
                 yield from ((f"{name}_sd", score.deviation), (f"{name}_min", ends[0]), (f"{name}_max", ends[1]))
             best = self.best(name, place)
             labels = None if best is None else self.entries[best].label, self.entries[self.baseline].label
             for what, label, other in zip(("best", "baseline"), labels, (best, self.baseline_at(place)), strict=True):
-                found = self.difference(name, place, other)
+                difference = self.difference(name, place, other)
                 yield f"{name}_{what}", label
-                yield f"{name}_minus_{what}", found and found.value
-                yield f"{name}_minus_{what}_low", found and found.low
-                yield f"{name}_minus_{what}_high", found and found.high
-                yield f"{name}_p_{what}", found and found.p
+                yield from _with_ends(f"{name}_minus_{what}", difference)
+                yield f"{name}_p_{what}", difference and difference.p
         for bucket, score in zip(self.buckets, result.by_length, strict=True):
-            at = f"{self.measures[0].name}_length_{bucket.first}_{bucket.last}"
-            yield from ((at, score.value), (f"{at}_low", score.low), (f"{at}_high", score.high))
+            yield from _with_ends(f"{self.measures[0].name}_length_{bucket.first}_{bucket.last}", score)
         yield from self.costs(place).items()
 
     def costs(self, place: int) -> dict[str, float | None]:
@@ -259,65 +255,69 @@ class Comparison(Predicted, Shown):
     # Tables ----------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[ScoreTable]:
-        """Scores, significance, scores by length, cost; of learning curves a table by size for each measure."""
-        if not self.sizes:
-            return [self._scores(), *self._significance(), *self._by_length(), self._cost()]
-        main, *others = self.measures
-        differences = [self._difference_by_size(main, "the best")]
+        """Scores, significance, scores by length, cost."""
+        differences = [self._differences("the best", self.best)]
         if len(self.models) > 2:
-            differences.append(self._difference_by_size(main, self.entries[self.baseline].label))
-        return [
-            self._score_by_size(main),
-            *filter(_has_differences, differences),
-            *map(self._score_by_size, others),
-            self._minutes_by_size(),
-        ]
+            label = self.entries[self.baseline].label
+            differences.append(self._differences(label, lambda _, entry: self.baseline_at(entry)))
+        return [self._scores(), *filter(None, differences), *self._by_length(), self._cost()]
 
     def _table(
         self, title: str, columns: Sequence[str], cell: Callable[[int, int], Cell], *notes: str, mark: str = _MARK
     ) -> ScoreTable:
         """A table with a row for each entry; `cell` gives the cell of an entry and a column."""
-        rows = (
-            (entry.label + self._mark(i, mark), tuple(cell(i, j) for j in range(len(columns))))
-            for i, entry in enumerate(self.entries)
-        )
-        return ScoreTable(title, tuple(columns), tuple(rows), notes)
+        labels = self.labels(mark)
+        rows = (tuple(cell(i, j) for j in range(len(columns))) for i in range(len(self.entries)))
+        return ScoreTable(title, tuple(columns), tuple(zip(labels, rows, strict=True)), notes)
 
-    def _mark(self, entry: int, mark: str = _MARK) -> str:
-        """The mark of an entry that was not trained enough; "" for others."""
-        return mark if self.entries[entry].shortfall else ""
+    def labels(self, mark: str = "") -> list[str]:
+        """The labels of the entries with their sizes, and a mark on those that were not trained enough."""
+        sizes = {size.asked: f", {size.label}" for size in self.sizes}
+        marks = [mark if entry.shortfall else "" for entry in self.entries]
+        return [e.label + sizes.get(e.train_size, "") + m for e, m in zip(self.entries, marks, strict=True)]
 
     def _scores(self) -> ScoreTable:
-        title = f"scores on {len(self.examples):,} {set_name(self.split)} examples"
-        notes = (*self.remarks, self._intervals(), *self._seeds(), *self._explained(self.measures))
-        heads = [*map(head_of, self.measures)]
-        return self._table(title, heads, lambda i, j: self._score(self.measures[j], i), *notes)
+        by = f" by {self.unit}," if self.sizes else ""
+        title = f"scores{by} on {len(self.examples):,} {set_name(self.split)} examples"
+        explained = [f"{measure.label}: {measure.note}." for measure in self.measures if measure.note]
+        notes = (*self.remarks, *self._parts(), self._intervals(), *self._seeds(), *explained)
 
-    def _score(self, measure: Measure, entry: int) -> Cell:
-        text = score_text(self.results[entry].scores[measure.name], measure)
-        best = not (self.sizes and len(self.models) == 1) and self.is_best(measure.name, entry)
-        return Cell(text + self._mark(entry) if self.sizes else text, best)
+        def cell(entry: int, column: int) -> Cell:
+            return self._score(self.measures[column], entry, score_text)
 
-    def _explained(self, measures: Sequence[Measure]) -> list[str]:
-        return [f"{measure.label}: {measure.note}." for measure in measures if measure.note]
+        return self._table(title, [*map(head_of, self.measures)], cell, *notes)
 
-    def _significance(self) -> list[ScoreTable]:
-        """Differences and p-values: against the best, and against the baseline if it is not the best."""
-        best = [self.best(measure.name) for measure in self.measures]
-        wanted: list[tuple[str, list[int | None]]] = [("the best", best)]
-        if len(self.entries) > 2 and {*best} != {self.baseline}:
-            wanted.append((self.entries[self.baseline].label, [self.baseline] * len(best)))
+    def _score(self, measure: Measure, entry: int, text: Callable[[Score, Measure], str]) -> Cell:
+        best = len(self.alike(entry)) > 1 and self.is_best(measure.name, entry)
+        return Cell(text(self.results[entry].scores[measure.name], measure), best)
 
-        def table(name: str, others: list[int | None]) -> ScoreTable:
-            cell = lambda i, j: self._difference(self.measures[j], i, others[j], name)  # noqa: E731
-            return self._table(f"difference from {name}", [*map(head_of, self.measures)], cell, self._tested())
+    def _parts(self) -> list[str]:
+        return [
+            f"Training sets are random parts of the {self.unit}, drawn by the seed of each run, with labels in the "
+            "same shares; a smaller part is contained in a larger one. Vocabulary and tokenizer are also learned from "
+            "the part; validation and test sets are the same for all."
+        ] * bool(self.sizes)
 
-        return [made for name, others in wanted if _has_differences(made := table(name, others))]
+    def _differences(self, name: str, other: Callable[[str, int], int | None]) -> ScoreTable | None:
+        """Differences and p-values against the best, or against the baseline; None if nothing was tested.
 
-    def _difference(self, measure: Measure, entry: int, other: int | None, name: str) -> Cell:
-        if found := self.difference(measure.name, entry, other):
-            return Cell(difference_text(found, measure, self.has_seeds))
-        return Cell("best" if name == "the best" and other == entry else "-")
+        None also of the baseline if it is the best everywhere.
+        """
+        names = [measure.name for measure in self.measures]
+        places = [(name, entry) for entry in range(len(self.entries)) for name in names]
+        again = name != "the best" and all(self.best(*place) == other(*place) for place in places)
+        if again or not any(self.difference(*place, other(*place)) for place in places):
+            return None
+
+        def cell(entry: int, column: int) -> Cell:
+            against = other(names[column], entry)
+            if difference := self.difference(names[column], entry, against):
+                return Cell(difference_text(difference, self.measures[column], self.has_seeds))
+            return Cell("best" if name == "the best" and against == entry else "-")
+
+        note = test_note(self.resampling, {len(entry.runs) for entry in self.entries})
+        title = f"difference from {name}{' at the same size' if self.sizes else ''}"
+        return self._table(title, [*map(head_of, self.measures)], cell, note)
 
     def _by_length(self) -> list[ScoreTable]:
         if len(self.buckets) < 2:
@@ -329,55 +329,19 @@ class Comparison(Predicted, Shown):
         return [self._table(title, columns, cell, self._intervals())]
 
     def _cost(self) -> ScoreTable:
-        found = [self.costs(i) for i in range(len(self.entries))]
-        same = all(one["tokens_per_second"] == one["examples_per_second"] for one in found)  # pictures, labels
-        names = [name for name in _COSTS if not (same and name == "tokens_per_second")]
+        costs = [self.costs(i) for i in range(len(self.entries))]
+        same = all(one.get("tokens_per_second") == one.get("examples_per_second") for one in costs)  # pictures, labels
+        names = [name for name in _COSTS if name in costs[0] and not (same and name == "tokens_per_second")]
         heads = [_COSTS[name].format(targets=self.examiner.targets) for name in names]
 
         def cell(entry: int, column: int) -> Cell:
-            value = found[entry][names[column]]
+            value = costs[entry][names[column]]
             return Cell("-" if value is None else f"{value:,.{int(names[column] == 'training_minutes')}f}")
 
         return self._table("cost", heads, cell, self._conditions())
 
-    def _by_size(self, title: str, cell: Callable[[int], Cell], *notes: str) -> ScoreTable:
-        """A table with a row for each model and a column for each size."""
-        rows = []
-        for model, label in enumerate(self.models):
-            found = [self.at(model, size) for size in range(len(self.sizes))]
-            rows.append((label, tuple(Cell("") if entry is None else cell(entry) for entry in found)))
-        return ScoreTable(title, tuple(size.label for size in self.sizes), tuple(rows), notes)
-
-    def _score_by_size(self, measure: Measure) -> ScoreTable:
-        title = f"{head_of(measure)} by {self.unit}, on {len(self.examples):,} {set_name(self.split)} examples"
-        parts = (
-            f"Training sets are random parts of the {self.unit}, drawn by the seed of each run, with labels in the "
-            "same shares; a smaller part is contained in a larger one. Vocabulary and tokenizer are also learned from "
-            "the part; validation and test sets are the same for all."
-        )
-        notes = *self.remarks, parts, *self._seeds(), self._intervals(), *self._explained([measure])
-        return self._by_size(title, partial(self._score, measure), *notes)
-
-    def _difference_by_size(self, measure: Measure, name: str) -> ScoreTable:
-        other = partial(self.best, measure.name) if name == "the best" else self.baseline_at
-        cell = lambda i: self._difference(measure, i, other(i), name)  # noqa: E731
-        title = f"{head_of(measure)}: difference from {name} at the same size"
-        return self._by_size(title, cell, self._tested())
-
-    def _minutes_by_size(self) -> ScoreTable:
-        def cell(entry: int) -> Cell:
-            costs = self.costs(entry)
-            if costs["training_minutes"] is None or costs["updates"] is None:
-                return Cell("-")
-            return Cell(f"{costs['training_minutes']:,.1f} ({costs['updates']:,.0f})")
-
-        return self._by_size(f"training minutes (updates){', means over seeds' if self.has_seeds else ''}", cell)
-
     def _intervals(self) -> str:
         return intervals_note(self.resampling, self.has_seeds)
-
-    def _tested(self) -> str:
-        return test_note(self.resampling, {len(entry.runs) for entry in self.entries})
 
     def _seeds(self) -> list[str]:
         if not self.has_seeds:
@@ -402,17 +366,17 @@ class Comparison(Predicted, Shown):
         return " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
 
     def _conditions(self) -> str:
+        of_training = "Training speed, memory and minutes are from each run's report; memory is that of its process."
+        if not self.speeds[0]:
+            return of_training
         given = self.conditions
         few, many = given.passes
         passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
         threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
-        beam = ""
-        if self.examiner.has_beam:
-            beam = "each run's own beam, " if given.beam_size is None else f"beam {given.beam_size}, "
+        beam = "each run's own beam" if given.beam_size is None else f"beam {given.beam_size}"
         return (
-            f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, {beam}the "
-            f"same batch size, {passes}. Training speed, memory and minutes are from each run's report; memory is that "
-            "of its process."
+            f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, "
+            f"{f'{beam}, ' * self.examiner.has_beam}the same batch size, {passes}. {of_training}"
         )
 
     # Drawings --------------------------------------------------------------------------------------------------
@@ -435,8 +399,8 @@ class Comparison(Predicted, Shown):
 
     def _lines(self, measure: Measure, rows: Sequence[Sequence[tuple[float, Score]]]) -> tuple[Line, ...]:
         """A line for each row of scores, each with its place on the x axis."""
-        scale, lines = 100 if measure.is_share else 1, []
-        labels = self.models if self.sizes else [entry.label + self._mark(i) for i, entry in enumerate(self.entries)]
+        scale, lines = measure.scale, []
+        labels = self.models if self.sizes else self.labels(_MARK)
         for number, (label, row) in enumerate(zip(labels, rows, strict=True)):
             own = [(x, score) for x, score in row if not math.isnan(score.value)]
             points = tuple((x, scale * score.value) for x, score in own)
@@ -514,39 +478,30 @@ class Comparison(Predicted, Shown):
         return to_json(content, indent=1) + "\n"
 
     def to_latex(self) -> str:
-        """A `table` of the scores with their intervals (of sizes: one for each measure, without), which needs booktabs.
+        """A `table` of the scores with their intervals, which needs booktabs.
 
         The best scores are bold. All tables and notes as text follow as comments.
         """
         over = f", with the standard deviation over {self._counted_seeds} seeds"
         caption = (
-            f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples{over * self.has_seeds}. The "
-            "best are bold; arrows point to better scores."
-            f"{' The columns of 95 % intervals can be left out.' * (not self.sizes)}"
+            f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples"
+            f"{f' by {self.unit}' * bool(self.sizes)}{over * self.has_seeds}. The best are bold; arrows point to "
+            "better scores. The columns of 95 % intervals can be left out."
         )
         if any(entry.shortfall for entry in self.entries):
             caption += f" {_DAGGER}Not trained enough to be compared."
-        if self.sizes:
-            made = [
-                self._by_size(f"{best_first(one)} by {self.unit}. {caption}", partial(self._printed, one))
-                for one in self.measures
-            ]
-        else:
-            heads = [head for one in self.measures for head in (best_first(one), "95 %")]
+        heads = [head for one in self.measures for head in (best_first(one), "95 %")]
 
-            def cell(i: int, j: int) -> Cell:
-                measure = self.measures[j // 2]
-                score = self.results[i].scores[measure.name]
-                return Cell(interval_text(score, measure)) if j % 2 else self._printed(measure, i)
+        def cell(entry: int, column: int) -> Cell:
+            measure = self.measures[column // 2]
+            if column % 2:
+                return Cell(interval_text(self.results[entry].scores[measure.name], measure))
+            return self._score(measure, entry, deviation_text)
 
-            made = [self._table(caption, heads, cell, mark=_DAGGER)]
         head = "% made by heed compare; needs \\usepackage{booktabs}"
+        table = in_latex(self._table(caption, heads, cell, mark=_DAGGER))
         comments = "\n".join(f"% {line}".rstrip() for line in in_text(self.tables(), UNWRAPPED).splitlines())
-        return "\n\n".join([head, *map(in_latex, made), comments]) + "\n"
-
-    def _printed(self, measure: Measure, entry: int) -> Cell:
-        text = deviation_text(self.results[entry].scores[measure.name], measure)
-        return self._score(measure, entry)._replace(text=text + self._mark(entry, _DAGGER) if self.sizes else text)
+        return "\n\n".join([head, table, comments]) + "\n"
 
     def to_html(self, sentences: int = 15) -> str:
         """One self-contained page: the tables, the drawings, and the same sentences for every model with maps.
@@ -606,9 +561,10 @@ class Comparison(Predicted, Shown):
         total = len(self.examples)
         wanted = min(wanted, total)
         drawn = random.Random(self.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
-        each = torch.tensor([runs[0].measures[0].each().tolist() for runs in self.outcomes])  # (entries, examples)
-        each = each.nan_to_num(1.0)  # NaN: nothing to find and nothing found
-        spread = (each.amax(0) - each.amin(0)).tolist()
+        each = np.stack([runs[0].measures[0].each() for runs in self.outcomes]).astype(
+            np.float32
+        )  # (entries, examples)
+        spread = np.ptp(np.nan_to_num(each, nan=1.0), axis=0)  # NaN: nothing to find and nothing found
         others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
         different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
         return sorted(drawn, key=lambda i: len(self.examiner.sources[i])), different
@@ -693,13 +649,10 @@ def compare_entries(
     buckets: list[Bucket] = []
     results: dict[int, Result] = {}
     for group in groups.values():
-        outcomes, base = [found.outcomes[i] for i in group], _baseline_of(entries, group, first)
-        untested = frozenset(place for place, i in enumerate(group) if entries[i].shortfall)
-        base = None if base is None else group.index(base)
-        here, buckets = results_of(outcomes, lengths, base, found.resampling, untested)
-        for i, result in zip(group, here, strict=True):
-            against = {m: tuple(replace(d, other=group[d.other]) for d in each) for m, each in result.against.items()}
-            results[i] = replace(result, against=against)
+        untested = [i for i in group if entries[i].shortfall]
+        outcomes = {i: found.outcomes[i] for i in group}
+        made, buckets = results_of(outcomes, lengths, _baseline_of(entries, group, first), found.resampling, untested)
+        results |= made
     remarks = remarks_on(found.examiner, found.split, options.beam_size)
     return Comparison(
         entries=tuple(entries),
@@ -723,11 +676,6 @@ def _baseline_of(entries: Sequence[Entry], group: Sequence[int], first: int) -> 
     return first if first in group else next((i for i in group if entries[i].label == entries[first].label), None)
 
 
-def _has_differences(table: ScoreTable) -> bool:
-    """True if a cell has more than "best" or "-"."""
-    return any(len(cell.text) > 5 for _, cells in table.rows for cell in cells)
-
-
 def _not_trained_enough(entries: Sequence[Entry]) -> Iterator[str]:
     """A remark on the rows that are in no test."""
     lacking = [entry for entry in entries if entry.shortfall]
@@ -748,6 +696,12 @@ def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
                 f"The seeds of {entry.label} were trained for very different numbers of updates "
                 f"({', '.join(map(str, updates))}): their spread is not due to the seeds alone."
             )
+
+
+def _with_ends(name: str, shown: Score | Difference | None) -> Iterator[tuple[str, float | None]]:
+    """A score or difference and the ends of its interval, by name."""
+    for key, of in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
+        yield key, getattr(shown, of, None)
 
 
 def _known(value: Any) -> Any:

@@ -1,28 +1,24 @@
-"""Training the runs of a comparison, one after the other or several at a time, each in a process of its own.
-
-`train_all` asks a place to `begin` them, and which of them have `ended`: `Here` is this machine; the other is a cluster
-(`comparison.cluster`). What it begins can `stop`, and tells its `progress` and at its end its `result`.
-"""
+"""Training the runs of a comparison, one after the other or several at a time, each in a process of its own."""
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import ModuleType
+from subprocess import PIPE
 from typing import Any
 
 import torch
 
+from heed import errors
 from heed.config import RunConfig
 from heed.errors import HeedError, RunError, TrainingError
 from heed.runs.train import train_config
@@ -56,42 +52,47 @@ class Planned:
         return f"{self.described}, seed {self.config.training.seed}"
 
 
-def train_all(place: Any, folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
+def train_all(folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
     """Train runs in folders of their names, `jobs` at a time in this order; False if they were interrupted.
 
-    Ctrl-C, SIGTERM and a closed terminal are handed on to the trainings, and no further one begins. An error stops the
-    others, which are saved.
+    Ctrl-C, SIGTERM and a closed terminal stop the trainings, which are saved, and no further one begins. An error
+    stops the others.
 
     Raises:
         HeedError: The first error of a training.
     """
-    waiting, running, whole = list(enumerate(missing, start=1)), list[Any](), True
+    alone = jobs == 1  # then the training prints what it does
+    quiet = not alone or isinstance(reporter, Quiet)
+    waiting, running, whole = list(enumerate(missing, start=1)), list[Apart](), True
     failure: HeedError | None = None
     asked, told = list[int](), 0  # signals received, and how many of them were handed on
     said = time.monotonic()
     with handled(asked.append):
         while running or (waiting and not asked and failure is None):
             while waiting and not asked and failure is None and len(running) < jobs:
-                number, one = waiting.pop(0)
-                reporter.say(f"{chr(10) * place.talks}{number} of {len(missing)}: {one.named}")
+                number, planned = waiting.pop(0)
+                reporter.say(f"{chr(10) * alone}{number} of {len(missing)}: {planned.named}")
                 slot = min({*range(jobs)} - {other.slot for other in running})
-                running.append(place.begin(one, folder / one.name, slot))
-            for signalled in asked[told:]:
+                gpu = {} if alone else one_gpu(planned.config.training.device, slot)
+                running.append(Apart(planned, folder / planned.name, quiet, slot, gpu))
+            while told < len(asked):
                 told += 1
                 for job in running:
-                    job.stop(signal.SIGINT if signalled == signal.SIGINT else signal.SIGTERM)
-            for job in place.ended(running):
+                    job.stop()
+            if not (ended := [job for job in running if job.has_ended()]):
+                time.sleep(_POLL)
+            for job in ended:
                 running.remove(job)
                 try:
                     if not job.result():
                         whole = False
-                    elif not place.talks:
+                    elif not alone:
                         reporter.say(f"{job.planned.named}: finished")
                 except HeedError as error:
                     failure = failure or error
                     for other in running:
-                        other.stop(signal.SIGTERM)
-            if running and not place.talks and time.monotonic() - said >= _OFTEN:
+                        other.stop()
+            if running and not alone and time.monotonic() - said >= _OFTEN:
                 said = time.monotonic()
                 width = max(len(job.planned.named) for job in running)
                 reporter.say("\n".join(f"{job.planned.named:<{width}}  {job.progress()}" for job in running))
@@ -102,151 +103,89 @@ def train_all(place: Any, folder: Path, missing: Sequence[Planned], reporter: Re
 
 _OFTEN = 20.0
 """Seconds between tables of the progress of trainings side by side."""
-POLL = 0.5
-"""Seconds after which a signal is handed on at the latest."""
-
-
-def progress_of(folder: Path) -> str:
-    """The last update and validation that a run has logged."""
-    with suppress(RunError, OSError):
-        log = Log.read(folder)
-        if log.updates:
-            last, scores = log.updates[-1], log.validations[-1] if log.validations else {}
-            shown = [f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in log.scores if name in scores]
-            return ", ".join([f"update {last['step']:,}", f"loss {last['loss']:.4g}", *shown])
-    return "no update yet"
-
-
-class Here:
-    """This machine: a process for each run; of several GPUs, each of several trainings side by side has one."""
-
-    def __init__(self, jobs: int, quiet: bool) -> None:
-        # Its trainings print what they do if there is one at a time.
-        self.talks, self._quiet = jobs == 1, quiet or jobs > 1
-
-    def begin(self, planned: Planned, path: Path, slot: int) -> Apart:
-        """Begin to train a run in the folder `path`; `slot` is its number among the trainings side by side."""
-        with seeing_one(planned.config.training.device, None if self.talks else slot):
-            return Apart(planned, path, self._quiet, slot)
-
-    def ended(self, running: Sequence[Apart]) -> list[Apart]:
-        """The jobs that have ended; waits for one, but not long."""
-        found = wait([one.receiver for one in running], timeout=POLL)
-        return [one for one in running if one.receiver in found]
+_POLL = 0.1
+"""Seconds between looks at the trainings."""
+_COMMAND = (sys.executable, "-c", "from heed.comparison.jobs import train_alone; train_alone()")
 
 
 class Apart:
     """The training of a run in a new process."""
 
-    def __init__(self, planned: Planned, path: Path, quiet: bool, slot: int = 0) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.planned, self.slot, self._path = planned, slot, path
-        self.receiver, sender = context.Pipe(duplex=False)
-        self._stopped = False
+    def __init__(self, planned: Planned, path: Path, quiet: bool, slot: int, gpu: Mapping[str, str]) -> None:
+        """`slot` is its number among the trainings side by side, `gpu` the environment in which it sees one GPU."""
+        self.planned, self.slot, self._path, self._stopped = planned, slot, path, False
+        # In a process group of its own, as Ctrl-C in the terminal would otherwise reach it a second time.
+        apart: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **gpu}
+        self._process = subprocess.Popen(_COMMAND, stdin=PIPE, stdout=PIPE, env=env, text=True, **apart)
         values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        until, self._alive = context.Pipe(duplex=False)  # nothing is sent: the system closes it when this process ends
-        self._process = context.Process(target=_train, args=(values, path, quiet, sender, until))
-        with _without_main():
-            self._process.start()
-        sender.close()
-        until.close()
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([values, str(path), quiet]) + "\n")
+        self._process.stdin.flush()  # it stays open: the system closes it when this process ends
+
+    def has_ended(self) -> bool:
+        """True if its process has ended."""
+        return self._process.poll() is not None
 
     def result(self) -> bool:
         """After its end: False if it was interrupted; its error with the name of the model."""
-        with self._alive, self.receiver:
-            try:
-                outcome = self.receiver.recv()
-            except EOFError:  # it ended without a result
-                outcome = None
-            self._process.join()
-        if isinstance(outcome, HeedError):
-            raise type(outcome)(f"{self.planned.label}: {outcome}")
+        written = self._process.communicate()[0].splitlines()
+        outcome = json.loads(written[-1]) if written else None
+        if isinstance(outcome, list):
+            kind, text = outcome
+            raise vars(errors)[kind](f"{self.planned.label}: {text}")
         if outcome is None and not self._stopped:
             raise TrainingError(
-                f"{self.planned.label}: its process ended with exit code {self._process.exitcode}, perhaps because "
+                f"{self.planned.label}: its process ended with exit code {self._process.returncode}, perhaps because "
                 "memory ran out; resume with the same command"
             )
         return bool(outcome)
 
-    def stop(self, number: int) -> None:
-        """Hand a signal on."""
+    def stop(self) -> None:
+        """Ask it to save and end."""
         self._stopped = True
-        if self._process.pid is not None and self._process.is_alive():
-            os.kill(self._process.pid, number)
+        self._process.terminate()
 
     def progress(self) -> str:
-        """Its last update and validation."""
-        return progress_of(self._path)
+        """The last update and validation that it has logged."""
+        with suppress(RunError, OSError):
+            log = Log.read(self._path)
+            if log.updates:
+                last, scores = log.updates[-1], log.validations[-1] if log.validations else {}
+                shown = [f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in log.scores if name in scores]
+                return ", ".join([f"update {last['step']:,}", f"loss {last['loss']:.4g}", *shown])
+        return "no update yet"
 
 
-def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, until: Connection) -> None:
-    """In the new process: train, and send the outcome: True, False for interrupted, or an error."""
-    threading.Thread(target=_stop_at_end_of, args=(until,), daemon=True).start()
-    if hasattr(os, "setpgrp"):
-        os.setpgrp()  # Ctrl-C in the terminal then reaches only the parent, which forwards it once
-    outcome: bool | HeedError
+def train_alone() -> None:
+    """In the new process: train what stdin says, and print the outcome: true, false for interrupted, or an error."""
+    values, path, quiet = json.loads(sys.stdin.readline())
+    threading.Thread(target=_stop_at_end_of_stdin, daemon=True).start()
+    outcome: Any
     try:
-        if _MASKS:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        config = check_config(values, str(path))
-        run, _ = train_config(config, path, Quiet() if quiet else TerminalReporter(), resume=True)
-        outcome = run is not None
+        config = check_config(values, path)
+        outcome = train_config(config, path, Quiet() if quiet else TerminalReporter(), resume=True)[0] is not None
     except KeyboardInterrupt:
         outcome = False
     except HeedError as error:
-        outcome = error
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # this process is ending
+        outcome = [next(kind.__name__ for kind in type(error).__mro__ if kind in vars(errors).values()), str(error)]
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # this process is ending
     with suppress(OSError):  # the parent process may have been killed
-        sys.stderr.flush()
-        sender.send(outcome)
+        print(json.dumps(outcome), flush=True)
 
 
-def _stop_at_end_of(other: Connection) -> None:
-    """Wait until the process at the other end of a pipe has ended, even by a kill; then stop as for SIGTERM."""
-    with suppress(EOFError, OSError):
-        other.recv()
+def _stop_at_end_of_stdin() -> None:
+    """Wait until the process at the other end has ended, even by a kill; then stop as for SIGTERM."""
+    while os.read(0, 1):
+        pass
     with suppress(OSError):
         print("the comparison has ended; stopping this run too", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@contextmanager
-def seeing_one(device: str, slot: int | None) -> Iterator[None]:
-    """Context manager to start a process that, side by side with others, sees one GPU of several: that of its slot."""
-    given = os.environ.get(_VISIBLE)
+def one_gpu(device: str, slot: int) -> dict[str, str]:
+    """The environment of a process that, side by side with others, sees one GPU of several: that of its slot."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = given.split(",") if given else [str(n) for n in range(torch.cuda.device_count())]
-    alone = slot is None or device not in ("auto", "cuda") or len(gpus) < 2
-    if not alone:
-        os.environ[_VISIBLE] = gpus[(slot or 0) % len(gpus)]
-    try:
-        yield
-    finally:
-        if given is not None:
-            os.environ[_VISIBLE] = given
-        elif not alone:
-            del os.environ[_VISIBLE]
-
-
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
-
-
-_MASKS = hasattr(signal, "pthread_sigmask")
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Context manager to start a process without importing the user's script, which might compare again.
-
-    Ctrl-C waits until `_train` handles it: while modules are imported, it would print a traceback.
-    """
-    before, mask = sys.modules["__main__"], set[Any]()
-    sys.modules["__main__"] = ModuleType("__main__")
-    if _MASKS:
-        resource_tracker.ensure_running()  # its start would let the signal through
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = before
-        if _MASKS:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    several = device in ("auto", "cuda") and len(gpus) > 1
+    return {"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} if several else {}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import permutations
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations
 
 import numpy as np
 
 from heed.evaluation.measures import Array, Measure, Outcomes, length_buckets
-from heed.evaluation.significance import difference_of, ends, holm, over_seeds, resampled, score_interval
+from heed.evaluation.significance import difference_of, holm, over_seeds, resampled, score_interval
 
 
 @dataclass(frozen=True)
@@ -72,95 +72,91 @@ class Result:
     scores: dict[str, Score]  # by measure
     # by measure, the differences to the entries it was tested against; without itself
     against: dict[str, tuple[Difference, ...]]
-    by_length: tuple[Score, ...] = ()  # the main measure in each bucket
+    by_length: list[Score] = field(default_factory=list)  # the main measure in each bucket
 
 
 def results_of(
-    outcomes: Sequence[Sequence[Outcomes]],
+    outcomes: Mapping[int, Sequence[Outcomes]],
     lengths: Sequence[int],
     baseline: int | None,
     resampling: Resampling,
-    untested: frozenset[int] = frozenset(),
-) -> tuple[list[Result], list[Bucket]]:
+    untested: Collection[int] = (),
+) -> tuple[dict[int, Result], list[Bucket]]:
     """Score every entry, and test it against the best one and against the baseline.
 
     The best is chosen by its score, so p is corrected for all pairs of entries.
 
     Args:
-        outcomes: Those of each entry's runs; all have the same measures over the same examples.
+        outcomes: Those of each entry's runs, by its number; all have the same measures over the same examples.
         lengths: Of the examples, to score them by length as well; empty for no such scores.
         baseline: Number of an entry, or None.
         resampling: How to resample.
         untested: Numbers of entries that are in no test and never the best.
     """
-    names = [measure.name for measure in outcomes[0][0].measures]
-    groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
-    drawn = {name: _drawn(groups[name], resampling) for name in names}
-    scores = [{name: _score(groups[name][i], drawn[name][i]) for name in names} for i in range(len(outcomes))]
-    against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
-    for name in names:
-        best = best_of(groups[name][0][0], [scored[name] for scored in scores], untested)
-        known = [i for i, scored in enumerate(scores) if not math.isnan(scored[name].value) and i not in untested]
-        tested = _differences(groups[name], drawn[name], known)
-        for place in range(len(outcomes)):
-            wanted = (tested.get((place, other)) for other in dict.fromkeys((best, baseline)) if other is not None)
-            against[place][name] = tuple(one for one in wanted if one is not None)
-    buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
-    return [Result(*parts) for parts in zip(scores, against, by_length, strict=True)], buckets
+    names = [measure.name for measure in next(iter(outcomes.values()))[0].measures]
+    groups = {name: {i: [one.measure(name) for one in runs] for i, runs in outcomes.items()} for name in names}
+    results: dict[int, Result] = {i: Result({}, {}) for i in outcomes}
+    for name, group in groups.items():
+        drawn = _drawn(group, resampling)
+        scores = {i: _score(group[i], drawn[i]) for i in group}
+        known = {i: score for i, score in scores.items() if not math.isnan(score.value) and i not in untested}
+        against = dict.fromkeys((best_of(next(iter(group.values()))[0], known), baseline))
+        tested = _differences(group, drawn, [*known])
+        for i, result in results.items():
+            result.scores[name] = scores[i]
+            result.against[name] = tuple(tested[i, other] for other in against if (i, other) in tested)
+    buckets = length_buckets(lengths)
+    for first, last in buckets:
+        inside = [i for i, length in enumerate(lengths) if first <= length <= last]
+        chosen = {i: [measure.of(inside) for measure in group] for i, group in groups[names[0]].items()}
+        drawn = _drawn(chosen, resampling)
+        for i, result in results.items():
+            result.by_length.append(_score(chosen[i], drawn[i]))
+    return results, [Bucket(a, b, sum(a <= length <= b for length in lengths)) for a, b in buckets]
 
 
-def best_of(measure: Measure, scores: Sequence[Score], untested: frozenset[int] = frozenset()) -> int | None:
-    """The entry with the best score, the first of equal ones; None if no entry that may be the best has a score."""
+def best_of(measure: Measure, scores: Mapping[int, Score]) -> int | None:
+    """The number of the best score, the first of equal ones; None if there is none."""
     sign = 1 if measure.higher_is_better else -1
-    known = [i for i, score in enumerate(scores) if not math.isnan(score.value) and i not in untested]
+    known = [i for i, score in scores.items() if not math.isnan(score.value)]
     return max(known, key=lambda i: sign * scores[i].value, default=None)
 
 
-def _drawn(groups: Sequence[Sequence[Measure]], resampling: Resampling) -> list[Array]:
+def _drawn(groups: Mapping[int, Sequence[Measure]], resampling: Resampling) -> dict[int, Array]:
     """Resampled scores of the runs of each group, `(seeds, resamples)`, on the same examples for all of them."""
-    draws = iter(resampled([[run] for group in groups for run in group], resampling.count, resampling.seed))
-    return [np.stack([next(draws) for _ in group]) for group in groups]
+    runs = [[run] for group in groups.values() for run in group]
+    draws = iter(resampled(runs, resampling.count, resampling.seed))
+    return {i: np.stack([next(draws) for _ in group]) for i, group in groups.items()}
 
 
 def _score(group: Sequence[Measure], drawn: Array) -> Score:
     runs = np.array([measure.score() for measure in group])
     if len(set(runs)) > 1 and not np.isnan(runs).any():
-        found, _ = over_seeds([runs], [drawn], group[0].is_share)
-        ends = found.low, found.high
+        both, _ = over_seeds([runs], [drawn], group[0].is_share)
+        ends = both.low, both.high
     else:
         ends = score_interval(group, drawn.mean(0))
     return Score(statistics.fmean(runs), *ends, tuple(runs.tolist()))
 
 
 def _differences(
-    groups: Sequence[Sequence[Measure]], drawn: Sequence[Array], places: Sequence[int]
-) -> dict[tuple[int, int], Difference]:
-    """The difference of every pair of places, both ways."""
-    runs, found = [np.array([measure.score() for measure in group]) for group in groups], {}
-    for pair in permutations(places, 2):
-        scores, draws = ([each[i] for i in pair] for each in (runs, drawn))
+    groups: Mapping[int, Sequence[Measure]], drawn: Mapping[int, Array], entries: Sequence[int]
+) -> dict[tuple[int, int | None], Difference]:
+    """The difference of every pair of entries, both ways."""
+    made: dict[tuple[int, int | None], Difference] = {}
+    for pair in permutations(entries, 2):
+        measure = groups[pair[0]][0]
+        scores, draws = [np.array([run.score() for run in groups[i]]) for i in pair], [drawn[i] for i in pair]
         value, p = float(scores[0].mean() - scores[1].mean()), math.nan
-        shown = difference_of(groups[pair[0]][0], value, draws[0].mean(0) - draws[1].mean(0))
+        shown = difference_of(measure, value, draws[0].mean(0) - draws[1].mean(0))
         if min(map(len, scores)) > 1:
-            both, p = over_seeds(scores, draws, groups[0][0].is_share)
+            both, p = over_seeds(scores, draws, measure.is_share)
             shown = shown if math.isnan(both.low) else both
-        found[pair] = Difference(pair[1], value, shown.low, shown.high, p)
-    tested = [(i, j) for (i, j), one in found.items() if i < j and not math.isnan(one.p)]
-    for (i, j), p in zip(tested, holm(np.array([found[pair].p for pair in tested])).tolist(), strict=True):
-        found |= {pair: replace(found[pair], p=p) for pair in ((i, j), (j, i))}
-    return found
-
-
-def _by_length(
-    groups: Sequence[Sequence[Measure]], lengths: Sequence[int], resampling: Resampling
-) -> tuple[list[Bucket], list[tuple[Score, ...]]]:
-    buckets, columns = [], []
-    for first, last in length_buckets(lengths):
-        inside = [i for i, length in enumerate(lengths) if first <= length <= last]
-        buckets.append(Bucket(first, last, len(inside)))
-        chosen = [[measure.of(inside) for measure in group] for group in groups]
-        columns.append([_score(*both) for both in zip(chosen, _drawn(chosen, resampling), strict=True)])
-    return buckets, [tuple(column[i] for column in columns) for i in range(len(groups))]
+        made[pair] = Difference(pair[1], value, shown.low, shown.high, p)
+    tested = [pair for pair in combinations(entries, 2) if not math.isnan(made[pair].p)]
+    for (i, j), p in zip(tested, holm(np.array([made[pair].p for pair in tested])).tolist(), strict=True):
+        made |= {pair: replace(made[pair], p=p) for pair in ((i, j), (j, i))}
+    return made
 
 
 def best_first(measure: Measure) -> str:
@@ -181,25 +177,22 @@ def score_text(score: Score, measure: Measure) -> str:
 
 def interval_text(score: Score, measure: Measure) -> str:
     """The interval of a score, "[0.1, 0.3]"; "-" if there is no score."""
-    scale, form = 100 if measure.is_share else 1, f".{measure.digits}f"
-    return "-" if math.isnan(score.value) else f"[{ends(vars(score), form, scale)}]"
+    return "-" if math.isnan(score.value) else measure.ends(score.low, score.high)
 
 
 def deviation_text(score: Score, measure: Measure, deviation: str = "±") -> str:
     """A score and its standard deviation over seeds, if it has several; "-" if there is none."""
     if math.isnan(score.value):
         return "-"
-    scale, form = 100 if measure.is_share else 1, f".{measure.digits}f"
-    spread = "" if score.deviation is None else f" {deviation} {scale * score.deviation:{form}}"
-    return f"{scale * score.value:{form}}{spread}"
+    spread = "" if score.deviation is None else f" {deviation} {measure.text(score.deviation)}"
+    return measure.text(score.value) + spread
 
 
 def difference_text(difference: Difference, measure: Measure, has_seeds: bool) -> str:
     """A difference with its interval, and its p-value or, in a table with seeds, why it has none."""
-    scale = 100 if measure.is_share else 1
-    form = f"+z.{measure.digits}f"
     tested = " (one seed)" * has_seeds if math.isnan(difference.p) else f" p {p_text(difference.p)}"
-    return f"{scale * difference.value:{form}} [{ends(vars(difference), form, scale)}]{tested}"
+    ends = measure.ends(difference.low, difference.high, "+z")
+    return f"{measure.text(difference.value, '+z')} {ends}{tested}"
 
 
 def p_text(p: float) -> str:

@@ -10,22 +10,24 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from heed import folder as folders
-from heed.comparison.cluster import Cluster, settle
-from heed.comparison.comparison import Comparison, compare_entries
+from heed.comparison.comparison import Comparison, check_folder, compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
-from heed.comparison.jobs import Here, Planned, train_all
-from heed.config import RunConfig, apply_overrides, read_config, set_field
-from heed.errors import ConfigError, RunError, whole_number
+from heed.comparison.jobs import Planned, train_all
+from heed.config import RunConfig, apply_overrides
+from heed.errors import ConfigError, HeedError, RunError, whole_number
 from heed.evaluation.significance import SEED
 from heed.runs.loading import load
+from heed.runs.prepare import settings_of
 from heed.runs.resume import differences
 from heed.storage.disk import make_folder, write_outputs
 from heed.storage.files import damaged, read_object
@@ -66,7 +68,6 @@ def compare(
     seed: int = SEED,
     look: str | None = None,
     jobs: int | None = None,
-    on: str | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Comparison:
     """Score runs on their common examples, and test their differences; with `models`, train them first.
@@ -101,8 +102,7 @@ def compare(
             that both have the same intervals.
         seed: Seed of the resamples; the reports use 1.
         look: A text whose attention in every run is shown too.
-        jobs: With `models`, trainings side by side, on the cores or GPUs of this machine (1 by default) or a cluster.
-        on: With `models`, "ray" to train on a Ray cluster, where `out` must be on storage that all machines see.
+        jobs: With `models`, trainings side by side, on the cores or GPUs of this machine; 1 by default.
         say: Called with progress messages.
 
     Raises:
@@ -113,49 +113,63 @@ def compare(
     """
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}, expected at least 1")
-    if on not in (None, "ray"):
-        raise ConfigError(f"on is {on!r}, expected 'ray'")
     options = ComparisonOptions(split, beam_size, threads, device, resamples, seed, look=look)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
-    several = not isinstance(runs, str | os.PathLike)
-    if several and (models or sizes):
-        raise ConfigError("models and train_size are for training; give a task or a YAML file instead of runs")
-    if several or is_comparison(Path(runs)):  # type: ignore[arg-type]
-        training: dict[str, Any] = {
-            "models": models,
-            "train": train,
-            "valid": valid,
-            "data": data,
-            "minutes": minutes,
-            "steps": steps,
-        }
-        training |= {"size": size, "settings": settings, "jobs": jobs, "on": on, "seeds": None if seeds == 1 else seeds}
-        if meant := [name for name, value in training.items() if value is not None and value != ()]:
-            what = "runs" if several else f"the comparison '{runs}'"
-            raise ConfigError(f"{meant[0]} is for training; give a task or a YAML file instead of {what}")
+    fields: dict[str, Any] = {"data.name": data, "model.size": size}
+    fields |= {"training.minutes": minutes, "training.steps": steps, **(settings or {})}
+    trained: Sequence[AnyRun] | None = None if isinstance(runs, str | os.PathLike) else runs
+    if isinstance(runs, str | os.PathLike) and is_comparison(Path(runs)):
+        trained = [runs]
+    if trained is not None:
+        splits = {"data.train": train, "data.valid": valid}
+        refuse_training({"models": models, "seeds": None if seeds == 1 else seeds, "jobs": jobs, **splits, **fields})
         if out is not None:
             raise ConfigError(f"out is for training; save the result with its method save({str(out)!r})")
-        if test is not None:
-            options = replace(options, files=(str(test),) if isinstance(test, str | Path) else tuple(map(str, test)))
-    if not isinstance(runs, str | os.PathLike):
-        entries = [one for one in runs if isinstance(one, Entry)]
-        if not entries:
-            given = [one if isinstance(one, Run) or one == "last" else Path(one) for one in runs]  # type: ignore[arg-type]
-            entries = group_by_seed(open_runs(given))
-        return compare_entries(entries, options, baseline, say)
-    if is_comparison(Path(runs)):
-        return compare_entries(chosen_sizes(finished_entries(Path(runs)), sizes), options, baseline, say)
-    budget = {"training.minutes": minutes, "training.steps": steps}
-    where = {"training.device": None if device == "auto" else device, "model.size": size}
-    fields = {"data.name": data, "data.train": train, "data.valid": valid, "data.test": test, **budget, **where}
-    config = _common(str(runs), {**fields, **(settings or {})})
-    planned = plan_runs(config, split_models(models) if isinstance(models, str) else list(models), seeds, sizes)
+        files = () if test is None else (str(test),) if isinstance(test, str | Path) else tuple(map(str, test))
+        options = replace(options, files=files)
+        return compare_entries(open_entries(trained, sizes), options, baseline, say)
+    if str(runs) not in task_names() and not str(runs).endswith((".yaml", ".yml")):
+        raise ConfigError(
+            f"'{runs}' is not a task, configuration or folder of a comparison; to compare runs: heed.compare([a, b])"
+        )
+    fields["training.device"] = None if device == "auto" else device
+    config, memory = settings_of(str(runs), {"train": train, "valid": valid, "test": test}, fields, "heed.compare")
+    if memory:
+        raise ConfigError(
+            f"{next(iter(memory))} is data in memory, but each run trains in a separate process, which reads files; "
+            "write the data to a file, and give its name"
+        )
     reporter = Quiet() if quiet else usual_reporter()
-    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter, jobs, on)
+    made = train_and_compare(config, models, seeds, sizes, out, options, baseline, reporter, jobs)
     if made is None:
         raise KeyboardInterrupt("interrupted; saved. Resume with the same call")
     made.save(out or default_folder(config))
     return made
+
+
+def refuse_training(given: Mapping[str, Any]) -> None:
+    """Refuse what is for training, beside runs that are trained already."""
+    for name, value in given.items():
+        if value is not None and value != ():
+            raise ConfigError(
+                f"{name} is for training, but these runs are already trained; to train, give models and, instead of "
+                "runs, a configuration or a task and its files"
+            )
+
+
+def open_entries(runs: Sequence[AnyRun], sizes: Sequence[int | None], force: bool = False) -> list[Entry]:
+    """Open trained runs; the folder of a comparison stands for all its runs, alone also for some of its `sizes`."""
+    if entries := [run for run in runs if isinstance(run, Entry)]:
+        return entries
+    opened: list[Run | str | Path] = []
+    for run in runs:
+        if isinstance(run, Run | Entry) or not is_comparison(Path(run)):
+            opened.append(run if isinstance(run, Run) else str(run))
+        elif len(runs) == 1:
+            return chosen_sizes(finished_entries(Path(run), force=force), sizes)
+        else:
+            opened += [run for entry in finished_entries(Path(run), force=force) for run in entry.runs]
+    return chosen_sizes(group_by_seed(open_runs(opened, force)), sizes)
 
 
 def default_folder(config: RunConfig) -> Path:
@@ -164,18 +178,30 @@ def default_folder(config: RunConfig) -> Path:
 
 
 def train_and_compare(
-    planned: Sequence[Planned],
-    out: Path,
+    config: RunConfig,
+    models: Sequence[str] | str,
+    seeds: int,
+    sizes: Sequence[int | None],
+    out: str | Path | None,
     options: ComparisonOptions,
     baseline: str | None,
     reporter: Reporter,
     jobs: int | None = None,
-    on: str | None = None,
 ) -> Comparison | None:
-    """Train the runs missing in a folder, and compare the planned ones; None if training was interrupted."""
-    if not train_missing(out, planned, reporter, jobs, on):
-        return None
-    return compare_entries(finished_entries(out, planned), options, baseline, reporter.say)
+    """Train the runs missing in a folder, and compare those asked for; None if training was interrupted."""
+    planned = plan_runs(config, split_models(models) if isinstance(models, str) else list(models), seeds, sizes)
+    out = Path(out or default_folder(config))
+    new = [folder for folder in (out, *out.parents) if not os.path.lexists(folder)]
+    check_folder(out)
+    try:
+        if not train_missing(out, planned, reporter, jobs):
+            return None
+        return compare_entries(finished_entries(out, planned), options, baseline, reporter.say)
+    except HeedError:
+        for folder in new:  # nothing is left of a comparison that could not begin
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def chosen_sizes(entries: Sequence[Entry], sizes: Sequence[int | None]) -> list[Entry]:
@@ -188,34 +214,8 @@ def chosen_sizes(entries: Sequence[Entry], sizes: Sequence[int | None]) -> list[
     for size in sizes:
         if size not in known:
             have = ", ".join("all" if one is None else str(one) for one in known)
-            raise ConfigError(f"--train-size: no run has size {'all' if size is None else size}; sizes: {have}")
+            raise ConfigError(f"train_size: no run has size {'all' if size is None else size}; sizes: {have}")
     return [entry for entry in entries if not sizes or entry.train_size in sizes]
-
-
-def _common(what: str, fields: Mapping[str, Any]) -> RunConfig:
-    """The common configuration: a task or a configuration file, and further fields."""
-    is_file = what.endswith((".yaml", ".yml"))
-    if not is_file and what not in task_names():
-        raise ConfigError(
-            f"'{what}' is not a task, configuration or folder of a comparison; to compare runs: heed.compare([a, b])"
-        )
-    values = with_paths(read_config(what), Path(what).absolute().parent) if is_file else {"task": what}
-    for name, value in fields.items():
-        if value is not None:
-            many = name in ("data.train", "data.test") or (name == "data.valid" and not isinstance(value, int))
-            set_field(values, name, _paths(name, value) if many else value)
-    return check_config(with_paths(values, Path.cwd()), what if is_file else "heed.compare")
-
-
-def _paths(name: str, files: Any) -> list[str]:
-    if isinstance(files, str | Path):
-        return [str(files)]
-    if isinstance(files, list | tuple) and all(isinstance(one, str | Path) for one in files):
-        return [str(one) for one in files]
-    raise ConfigError(
-        f"{name.removeprefix('data.')} is data in memory, but each run trains in a separate process, which reads "
-        "files; write the data to a file, and give its name"
-    )
 
 
 # Planning ---------------------------------------------------------------------------------------------------------
@@ -237,17 +237,17 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
     """
     if sizes and base.training.train_size is not None:
         raise ConfigError(
-            f"--train-size and training.train_size={base.training.train_size} both set the number of training "
+            f"train_size and training.train_size={base.training.train_size} both set the number of training "
             "examples; give only one"
         )
     sizes = sizes or [base.training.train_size]
     if not models:
-        raise ConfigError("name the models to compare, for example: --models bahdanau,bahdanau:cell=lstm")
+        raise ConfigError("name the models to compare, for example bahdanau,bahdanau:cell=lstm")
     labels = [_label(model)[0] for model in models]
     if twice := [label for label in labels if labels.count(label) > 1]:
-        raise ConfigError(f"--models names '{twice[0]}' twice")
+        raise ConfigError(f"models names '{twice[0]}' twice")
     if len(models) * len(sizes) < 2:
-        raise ConfigError(f"--models names only '{models[0]}'; a comparison takes two or more, or several --train-size")
+        raise ConfigError(f"models names only '{models[0]}'; a comparison takes two or more, or several train_size")
     planned: dict[str, Planned] = {}
     for number, size, (label, model) in product(range(seeds), sizes, map(_label, models)):
         config, seed = _configured(base, model), base.training.seed + number
@@ -256,7 +256,7 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
         name = re.sub(r"[^\w.=+-]", "_", label) + f"{part}-seed{seed}"
         if name in planned:
             raise ConfigError(
-                f"--models: '{planned[name].label}' and '{label}' would share the folder '{name}'; rename one so that "
+                f"models: '{planned[name].label}' and '{label}' would share the folder '{name}'; rename one so that "
                 "they differ in letters or digits"
             )
         planned[name] = Planned(label, name, config.model_copy(update={"training": training}))
@@ -275,12 +275,12 @@ def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None
         text = "all" if word is None else str(word).strip()
         if text != "all" and not (text.isdecimal() and whole_number(text) > 0):
             raise ConfigError(
-                f"--train-size: '{text}' is not a number of training examples; give whole numbers, and all for the "
+                f"train_size: '{text}' is not a number of training examples; give whole numbers, and all for the "
                 "whole set, such as 100,1000,all"
             )
         size = None if text == "all" else whole_number(text)
         if size in sizes:
-            raise ConfigError(f"--train-size names {text} twice")
+            raise ConfigError(f"train_size names {text} twice")
         sizes.append(size)
     return sorted(sizes, key=lambda size: (size is None, size))
 
@@ -302,28 +302,26 @@ def _configured(base: RunConfig, model: str) -> RunConfig:
     name, at, parent = start.partition("@")
     section: dict[str, Any] = {**({"name": name} if name else {}), **({"from": parent} if at else {})}
     if not section:
-        raise ConfigError(f"--models: '{model}' names no model; write NAME, NAME@RUN or @RUN before the fields")
+        raise ConfigError(f"models: '{model}' names no model; write NAME, NAME@RUN or @RUN before the fields")
     if "size" in base.model.model_fields_set:
         section["size"] = base.model.size
     overrides = []
     for field in fields:
         key, equals, _ = field.partition("=")
         if not equals:
-            raise ConfigError(f"--models: '{field}' in '{model}' is not field=value")
+            raise ConfigError(f"models: '{field}' in '{model}' is not field=value")
         over = key.split(".")[0]
         if key in _COMMON or ("." in key and over in _COMMON_SECTIONS):
-            raise ConfigError(
-                f"--models: '{key}' in '{model}' must be the same for all models; give it outside --models"
-            )
+            raise ConfigError(f"models: '{key}' in '{model}' must be the same for all models; give it for all instead")
         overrides.append(field if "." in key else f"model.{field}")
     values = base.model_dump(mode="json", by_alias=True, exclude_unset=True)
     values["model"] = section
     values = with_paths(apply_overrides(values, overrides), Path.cwd())
     if (parent := values["model"].get("from")) is not None:
         if parent in ("", "last"):  # the last run changes while the comparison trains
-            raise ConfigError(f"--models: name the folder of the run that '{model}' starts from")
+            raise ConfigError(f"models: name the folder of the run that '{model}' starts from")
         values["model"]["from"] = str(Path(parent).absolute())
-    return check_config(values, f"--models {model}")
+    return check_config(values, f"models: {model}")
 
 
 # Training ---------------------------------------------------------------------------------------------------------
@@ -336,34 +334,24 @@ def is_comparison(path: Path) -> bool:
     return (path / _PLAN).is_file()
 
 
-def train_missing(
-    folder: Path, planned: Sequence[Planned], reporter: Reporter, jobs: int | None = None, on: str | None = None
-) -> bool:
+def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter, jobs: int | None = None) -> bool:
     """Train the missing runs, `jobs` at a time in the planned order; unfinished ones are resumed.
 
-    Each has a separate process, so that its memory is measured by itself and no run inherits another's state. `on`
-    "ray", they are trained on a Ray cluster, by default all at a time as far as it has room.
+    Each has a separate process, so that its memory is measured by itself and no run inherits another's state.
 
     Returns:
         False if it was interrupted.
 
     Raises:
-        ConfigError: A model cannot be built (checked before any training), the folder has a run of that name with
-            other settings, or there is no cluster.
+        ConfigError: A model cannot be built (checked before any training), or the folder has a run of that name with
+            other settings.
         RunError, TrainingError: A run failed, or another process is training in the folder.
     """
-    with ExitStack() as stack:
-        ownership = stack.enter_context(Ownership())
+    with Ownership() as ownership:
         if is_comparison(folder):
             ownership.take(folder)
         _agree(folder, planned)
-        for one in planned:
-            settle(folder / one.name)
         missing = [one for one in planned if not _is_finished(folder / one.name)]
-        cluster = None
-        if on is not None and missing:
-            cluster = stack.enter_context(Cluster(partial(_next_attempt, folder), reporter.say))
-            cluster.check(missing)
         labels: set[str] = set()
         sizes: set[int | None] = set()
         for one in missing:
@@ -380,17 +368,7 @@ def train_missing(
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
         there = len(planned) - len(missing)
         reporter.say(f"{folder}: {there} of {len(planned)} runs exist; {len(missing)} to train{budget}")
-        if cluster is not None:
-            return train_all(cluster, folder, missing, reporter, jobs or len(missing))
-        return train_all(Here(jobs or 1, isinstance(reporter, Quiet)), folder, missing, reporter, jobs or 1)
-
-
-def _next_attempt(folder: Path, name: str) -> int:
-    """A number for an attempt at a run that no attempt before it had; the plan keeps it."""
-    plan = _read_plan(folder)
-    plan[name]["attempts"] = plan[name].get("attempts", 0) + 1
-    _write_plan(folder, plan)
-    return int(plan[name]["attempts"])
+        return train_all(folder, missing, reporter, jobs or 1)
 
 
 def finished_entries(folder: Path, only: Sequence[Planned] | None = None, force: bool = False) -> list[Entry]:
@@ -401,12 +379,12 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None, force:
     Raises:
         RunError: A run has not finished.
     """
-    plan = _read_plan(folder)
+    plan = _read_plan(folder).runs
     names = list(plan) if only is None else [one.name for one in only]
     groups: dict[tuple[int | None, str], list[str]] = {}
     for name in names:
-        size = plan[name]["config"].get("training", {}).get("train_size")
-        groups.setdefault((size, plan[name]["label"]), []).append(name)
+        size = plan[name].config.get("training", {}).get("train_size")
+        groups.setdefault((size, plan[name].label), []).append(name)
     opened = partial(load, finished=True, force=force, device="cpu")  # each is moved while it predicts
     return [
         Entry(label, tuple(opened(folder / name) for name in groups[size, label]), size)
@@ -418,7 +396,7 @@ def _is_finished(path: Path) -> bool:
     return folders.state_of(path) is folders.State.FINISHED and "scores" in folders.read_report(path)
 
 
-def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
+def _agree(folder: Path, planned: Sequence[Planned]) -> _Plan:
     """The folder's plan with the runs requested now; runs that it already has must have the same settings."""
     if (
         os.path.exists(folder)
@@ -426,42 +404,43 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
         and (not os.path.isdir(folder) or any(path.name != LOCK for path in folder.iterdir()))
     ):
         raise RunError(f"'{folder}' exists and is not a comparison; give another --out")
-    plan = _read_plan(folder) if is_comparison(folder) else {}
-    for one in planned:
-        asked = one.config.model_dump(mode="json", by_alias=True)
-        for found in differences(plan[one.name]["config"], asked) if one.name in plan else ():
+    plan = _read_plan(folder) if is_comparison(folder) else _Plan(runs={})
+    for run in planned:
+        asked = run.config.model_dump(mode="json", by_alias=True)
+        for change in differences(plan.runs[run.name].config, asked) if run.name in plan.runs else ():
             raise ConfigError(
-                f"'{folder / one.name}' was planned with {found.name} {found.before}, but now {found.name} is "
-                f"{found.after}; give another --out"
+                f"'{folder / run.name}' was planned with {change.name} {change.before}, but now {change.name} is "
+                f"{change.after}; give another --out"
             )
-        plan[one.name] = {**plan.get(one.name, {}), "label": one.label, "config": asked}
-    first = next(iter(plan.values()))["config"]
-    for name, entry in plan.items():
+        plan.runs[run.name] = _PlannedRun(label=run.label, config=asked)
+    first = next(iter(plan.runs.values())).config
+    for name, known in plan.runs.items():
         for section in ("task", "data", "tokenizer"):
-            if entry["config"][section] != first[section]:
+            if known.config.get(section) != first.get(section):
                 raise ConfigError(f"'{folder / name}' has a different section '{section}'; give another --out")
     return plan
 
 
-def _read_plan(folder: Path) -> dict[str, Any]:
-    runs = read_object(folder / _PLAN).get("runs")
-    if not isinstance(runs, dict) or not all(map(_is_planned, runs.values())):
-        raise damaged(folder / _PLAN, "it does not list runs with their labels and settings")
-    return runs
+class _PlannedRun(BaseModel):
+    label: str
+    config: dict[str, Any]
 
 
-def _is_planned(run: Any) -> bool:
-    """True if an entry of a plan has the fields that `_agree` reads."""
-    return (
-        isinstance(run, dict)
-        and isinstance(run.get("label"), str)
-        and isinstance(run.get("config"), dict)
-        and type(run.get("attempts", 0)) is int
-        and {"task", "data", "tokenizer"} <= run["config"].keys()
-    )
+class _Plan(BaseModel):
+    """The file that makes a folder a comparison."""
+
+    format: int = 1
+    runs: dict[str, _PlannedRun]
 
 
-def _write_plan(folder: Path, plan: dict[str, Any]) -> None:
+def _read_plan(folder: Path) -> _Plan:
+    try:
+        return _Plan.model_validate(read_object(folder / _PLAN))
+    except ValidationError:
+        raise damaged(folder / _PLAN, "it does not list runs with their labels and settings") from None
+
+
+def _write_plan(folder: Path, plan: _Plan) -> None:
     make_folder(folder)
-    text = json.dumps({"format": 1, "runs": plan}, indent=1, ensure_ascii=False)
+    text = json.dumps(plan.model_dump(), indent=1, ensure_ascii=False)
     write_outputs({folder / _PLAN: text + "\n"})

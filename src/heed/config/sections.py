@@ -414,7 +414,7 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         # A field may belong to other data, such as an empty data.name.
         valid = [field for field in _fields_at(kind, loc[:-1]) if field != path[-1]]
         owner = "" if len(path) > 1 else f" for {kind.__name__}"
-        return f"unknown field '{name}'{owner}{suggest(str(path[-1]), valid)}"
+        return f"unknown field '{name}'{owner}{suggest(_OTHER_WORDS.get(path[-1], str(path[-1])), valid)}"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     if problem["type"] == "missing":
@@ -431,6 +431,8 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     return f"{name} is {_written(problem['input'])}{_expected(problem)}"
 
 
+_OTHER_WORDS = {"updates": "steps", "lr": "learning_rate"}
+"""What other programs call a field."""
 _MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*|int|float|str|bool")
 """Name that pydantic gives to a member of a union of plain types."""
 _KINDS = {

@@ -7,6 +7,7 @@ tested, whatever the task.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +33,20 @@ class Measure:
 
     def __len__(self) -> int:
         return len(self.statistics)
+
+    @property
+    def scale(self) -> float:
+        """What a score is multiplied by for readers: a share is shown in per cent."""
+        return 100.0 if self.is_share else 1.0
+
+    def text(self, value: float, sign: str = "") -> str:
+        """A score or, with the sign "+z", a difference for readers, without its unit."""
+        return f"{self.scale * value:{sign}.{self.digits}f}"
+
+    def ends(self, low: float, high: float, sign: str = "") -> str:
+        """An interval for readers, "[0.1, 0.3]"."""
+        shown = "no interval" if math.isnan(low) else f"{self.text(low, sign)}, {self.text(high, sign)}"
+        return f"[{shown}]"
 
     @property
     def is_ratio(self) -> bool:

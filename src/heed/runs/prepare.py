@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from heed import folder as folders
-from heed.config import RunConfig, config_text, short_config_text
+from heed.config import RunConfig, config_text, read_config, set_field, short_config_text
 from heed.config.sections import sections_with
 from heed.config.settling import has_open_gpu_batch, with_share_of_pass, with_steps
 from heed.data.examples import Kept
@@ -24,7 +24,7 @@ from heed.runs.loading import built
 from heed.runs.resume import Unfinished, write_settings
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership
-from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
+from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names, with_paths
 from heed.tasks.base.data_files import DATA, write_digests
 from heed.tasks.base.report import unknown_lines
 from heed.tasks.base.transfer import without_numbers
@@ -191,36 +191,52 @@ def _names_a_file(text: str | Path) -> bool:
     return os.path.exists(text) or (" " not in text and ("/" in text or _FILE_NAME.fullmatch(text) is not None))
 
 
-def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """The splits that are data in memory; the `data` section of `values` is set to match.
+def settings_of(
+    what: str | Path, splits: Mapping[str, Any], fields: Mapping[str, Any], caller: str
+) -> tuple[RunConfig, dict[str, Any]]:
+    """The configuration of a call from Python, and the splits that are data in memory.
 
     Args:
-        values: The incomplete configuration; its `data` section changes.
-        splits: The arguments "train", "valid" and "test".
-        others: Further arguments that name data, by name.
+        what: A task, or a configuration file.
+        splits: The arguments "train", "valid" and "test": files, data or, of "valid", a number of examples.
+        fields: Fields of the configuration by name; None where none was given.
+        caller: The function that was called.
 
     Raises:
-        ConfigError: Only some of the data is in memory.
+        ConfigError: A field is wrong, or only some of the data is in memory.
     """
+    is_file = str(what).endswith((".yaml", ".yml"))
+    values: dict[str, Any] = {"task": str(what)}
+    if is_file:
+        values = with_paths(read_config(what), Path(what).absolute().parent)
     for name, value in splits.items():
         if isinstance(value, float):
-            raise ConfigError(f"heed.train: {name} is {value}, expected files, data or a whole number of examples")
+            raise ConfigError(f"{caller}: {name} is {value}, expected files, data or a whole number of examples")
     data = {name: value for name, value in splits.items() if is_data(value, str(values.get("task", DEFAULT)))}
-    if not data:
-        return {}
-    others = {name: value for name, value in {**others, **splits}.items() if name not in data and value is not None}
-    elsewhere = [f"{name}={it!r:.60}" for name, it in others.items() if name == "train" or not isinstance(it, int)]
-    if elsewhere or "train" not in data:
-        what = elsewhere[0] if elsewhere else "no training data"
-        raise ConfigError(
-            f"heed.train: {next(iter(data))} is data in memory, but there is {what}; pass all splits as data, or all "
-            "as files"
-        )
-    section = dict(values.get("data") or {})
-    for name in (*splits, "hub", "name"):
-        section.pop(name, None)
-    values["data"] = {**section, "memory": {}, **{name: [name] for name in data if name != "train"}}
-    return data
+    if data:
+        others = {name: fields.get(f"data.{name}") for name in ("name", "hub")} | {**splits}
+        others = {name: value for name, value in others.items() if name not in data and value is not None}
+        elsewhere = [f"{name}={it!r:.60}" for name, it in others.items() if name == "train" or not isinstance(it, int)]
+        if elsewhere or "train" not in data:
+            other = elsewhere[0] if elsewhere else "no training data"
+            raise ConfigError(
+                f"{caller}: {next(iter(data))} is data in memory, but there is {other}; pass all splits as data, or "
+                "all as files"
+            )
+        section = {n: v for n, v in (values.get("data") or {}).items() if n not in (*splits, "hub", "name")}
+        values["data"] = {**section, "memory": {}, **{name: [name] for name in data if name != "train"}}
+    files = {f"data.{name}": _paths(value) for name, value in splits.items() if name not in data}
+    for name, value in {**files, **fields}.items():
+        if value is not None:
+            set_field(values, name, value)
+    return check_config(with_paths(values, Path.cwd()), str(what) if is_file else caller), data
+
+
+def _paths(files: Any) -> Any:
+    """Names of files as a list; other values are left to the check of the configuration."""
+    if isinstance(files, str | Path):
+        return [str(files)]
+    return [str(f) for f in files] if isinstance(files, list | tuple) else files
 
 
 def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[Any]]]:

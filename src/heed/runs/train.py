@@ -16,7 +16,7 @@ import torch
 
 from heed import folder as folders
 from heed import kernels
-from heed.config import RunConfig, read_config, set_field
+from heed.config import RunConfig
 from heed.config.settling import reasons_text
 from heed.data.examples import evenly
 from heed.errors import ConfigError, counted, suggests_keywords
@@ -26,12 +26,12 @@ from heed.runs.loading import load
 from heed.runs.prepare import (
     Given,
     about,
-    handed_over,
     hold_all,
     join_run,
     model_to_train,
     prepare_run,
     setting_named,
+    settings_of,
     settings_text,
     settle_updates,
     updates_per_pass,
@@ -39,7 +39,7 @@ from heed.runs.prepare import (
 from heed.runs.resume import result_if_done
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership, check_not_owned
-from heed.tasks import check_config, task_class, with_paths
+from heed.tasks import task_class
 from heed.tasks.base.data_files import judged_by
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.run import Run
@@ -231,14 +231,9 @@ def train(
     Raises:
         ConfigError, DataError, RunError, TrainingError: As the messages say.
     """
-    is_file = str(what).endswith((".yaml", ".yml"))
-    values = with_paths(read_config(what), Path(what).absolute().parent) if is_file else {"task": str(what)}
-    splits = {"train": train, "valid": valid, "test": test}
-    handed = handed_over(values, splits, {"data": data, "hub": hub})
-    given = {
+    fields = {
         "data.name": data,
         "data.hub": hub,
-        **{f"data.{name}": _paths(value) for name, value in splits.items() if name not in handed},
         "model.name": model,
         "model.size": size,
         "model.from": None if parent is None else str(parent),
@@ -248,23 +243,13 @@ def train(
         "training.seed": seed,
         **(settings or {}),
     }
-    for name, value in given.items():
-        if value is not None:
-            set_field(values, name, value)
-    config = check_config(with_paths(values, Path.cwd()), str(what) if is_file else "heed.train")
+    config, handed = settings_of(what, {"train": train, "valid": valid, "test": test}, fields, "heed.train")
     config, held = hold_all(config, handed) if handed else (config, None)
     reporter = Quiet() if quiet else usual_reporter()
     run, result = train_config(config, out, reporter, resume=resume, given=held, callback=callback)
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
-
-
-def _paths(files: Any) -> Any:
-    """Names of files as a list; other values are left to the check of the configuration."""
-    if isinstance(files, str | Path):
-        return [str(files)]
-    return [str(f) for f in files] if isinstance(files, list | tuple) else files
 
 
 def train_config(
