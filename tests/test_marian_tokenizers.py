@@ -11,8 +11,7 @@ import marian
 from heed.data.tokens.extend import extended
 from heed.data.tokens.tokenizer import MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.files import Settings
-from heed.exchange.huggingface.marian import read_tokenizers
+from heed.exchange.huggingface.marian import Marian
 from heed.exchange.huggingface.pieces import cutter_of, read_pieces
 
 spm = pytest.importorskip("sentencepiece")
@@ -62,7 +61,12 @@ def write(folder, pieces, **fields):
         "decoder_start_token_id": target["<pad>"],
     }
     (folder / "config.json").write_text(json.dumps(config))
-    return Settings.read(folder / "config.json")
+    return Marian.read(folder / "config.json", config)
+
+
+def read_tokenizers(folder, config):
+    """The tokenizer of each side."""
+    return {side: tokenizer for side, (tokenizer, _) in config.tokenizers(folder).items()}
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)

@@ -8,8 +8,7 @@ import torch
 
 from heed.data.pictures.sizing import Normalisation, PictureForm, Sizing
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.files import Settings
-from heed.exchange.huggingface.vit import preprocessor_of, read_form
+from heed.exchange.huggingface.vit import Vit, preprocessor_of, read_form
 
 transformers = pytest.importorskip("transformers")
 SHAPES = ((32, 32), (40, 61), (61, 40), (90, 33), (20, 90))
@@ -25,7 +24,7 @@ def wrote(folder, fields, height=32, width=32, channels=3):
     """A folder with such a file; what heed reads of it."""
     (folder / "preprocessor_config.json").write_text(json.dumps(fields))
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
-    config = Settings(folder / "config.json", {"image_size": [height, width], "num_channels": channels})
+    config = Vit.read(folder / "config.json", {"image_size": [height, width], "num_channels": channels})
     return read_form(folder, config)
 
 
@@ -83,7 +82,7 @@ def test_pictures_become_the_tensors_that_their_processor_makes(tmp_path, name):
 def test_without_the_file_pictures_are_read_as_their_processor_reads_them_by_default(tmp_path):
     form = wrote(tmp_path, {})
     (tmp_path / "preprocessor_config.json").unlink()
-    assert read_form(tmp_path, Settings(tmp_path / "config.json", {"image_size": 32})) == form
+    assert read_form(tmp_path, Vit.read(tmp_path / "config.json", {"image_size": 32})) == form
     processor = transformers.ViTImageProcessorPil(size={"height": 32, "width": 32})
     made = processor(pictures()[1], return_tensors="pt").pixel_values
     torch.testing.assert_close(form.tensor(pictures()[1:2]), made, rtol=1e-5, atol=1e-5)
@@ -160,7 +159,7 @@ def test_what_heed_lacks_is_refused_by_file_and_field(tmp_path, fields, said):
 def test_a_damaged_file_and_other_channels_are_named(tmp_path):
     wrote(tmp_path, {})
     (tmp_path / "preprocessor_config.json").write_text("{")
-    config = Settings(tmp_path / "config.json", {"image_size": 32})
+    config = Vit.read(tmp_path / "config.json", {"image_size": 32})
     with pytest.raises(RunError, match=r"preprocessor_config\.json is damaged"):
         read_form(tmp_path, config)
     with pytest.raises(ConfigError, match=r"num_channels is 4, expected 1 \(grey\) or 3"):

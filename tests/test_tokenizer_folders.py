@@ -246,7 +246,7 @@ def not_text(folder):
     [
         (lambda folder: folder.mkdir(), RunError, "has no tokenizer: neither tokenizer.json, nor vocab.txt"),
         (damaged("{"), RunError, r"tokenizer\.json is damaged"),
-        (damaged("[1]"), RunError, "it holds a list, expected an object"),
+        (damaged("[1]"), RunError, "input should be an object"),
         (damaged("{}"), RunError, "it has no 'model'"),
         (damaged('{"model": {"type": "WordPiece", "vocab": {"a": "b"}}}'), RunError, "is damaged"),
         (not_text, RunError, r"vocab\.txt is damaged"),

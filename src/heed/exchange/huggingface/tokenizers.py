@@ -35,7 +35,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models
 from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, library_of
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.files import Settings, optional_json
+from heed.exchange.huggingface.files import Fields, optional_json
 from heed.storage.files import read_bytes, read_text
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -55,12 +55,22 @@ _BY_FAMILY = {"bert": BERT, "distilbert": BERT, "roberta": ROBERTA, "xlm-roberta
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
+class _Options(Fields):
+    """The fields of tokenizer_config.json that say how a class cuts, with the defaults of the classes."""
+
+    tokenize_chinese_chars: bool = True
+    strip_accents: bool | None = None
+    do_lower_case: bool = True
+    add_prefix_space: bool | None = None
+
+
 class TokenizerFolder:
     """What the tokenizer files of a folder say.
 
     Attributes:
         folder: The folder.
-        settings: The fields of tokenizer_config.json.
+        values: The fields of tokenizer_config.json.
+        options: Those of them that say how a class cuts.
         whole: Those of tokenizer.json; None if the folder lacks it.
         name: The class as the files name it, without "Fast".
         form: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`.
@@ -77,11 +87,11 @@ class TokenizerFolder:
             ConfigError: It is of a class that heed lacks.
         """
         self.folder = folder
-        self.settings = Settings(folder / CONFIG, optional_json(folder / CONFIG) or {})
+        values = optional_json(folder / CONFIG) or {}
+        self.values, self.options = values, _Options.read(folder / CONFIG, values)
         self.whole = optional_json(folder / WHOLE)
         if self.whole is not None and not isinstance(self.whole.get("model"), dict):
             raise RunError(f"{folder / WHOLE} is damaged: it has no 'model'")
-        values = self.settings.values
         usual = _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS)
         name = str(values.get("tokenizer_class") or config.get("tokenizer_class") or usual)
         self.name = name if name == AS_IT_IS else name.removesuffix("Fast")
@@ -199,14 +209,14 @@ def _library(files: TokenizerFolder) -> Tokenizer:
 
 def _of_class(files: TokenizerFolder) -> dict[str, Any]:
     """The JSON of a class that cuts: its tokens are those of the files, the rest follows from the class's fields."""
-    folder, flag = files.folder, files.settings.flag
+    folder, options = files.folder, files.options
     model: Any = None if files.whole is None else files.whole["model"]
     if files.form == BERT:
         if model is None:
             lines = read_text(_there(folder, "vocab.txt"), links=True).removesuffix("\n").split("\n")
             model = {"vocab": {line.removesuffix("\r"): i for i, line in enumerate(lines)}}
         pieces = {"unk_token": files.roles["unk_token"], "continuing_subword_prefix": CONTINUED}
-        flags = {ours: flag(theirs, default) for ours, (theirs, default) in _OF_NORMALIZER.items()}
+        flags = {ours: getattr(options, theirs) for ours, theirs in _OF_NORMALIZER.items()}
         return {
             "model": {"type": "WordPiece", "vocab": model["vocab"], "max_input_chars_per_word": 100, **pieces},
             "normalizer": {"type": "BertNormalizer", "clean_text": True, **flags},
@@ -214,7 +224,7 @@ def _of_class(files: TokenizerFolder) -> dict[str, Any]:
             "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
         }
     if files.form != XLM_ROBERTA:
-        cut = {"type": "ByteLevel", "add_prefix_space": flag("add_prefix_space", False), "trim_offsets": True}
+        cut = {"type": "ByteLevel", "add_prefix_space": options.add_prefix_space or False, "trim_offsets": True}
         model = _merges(files) if model is None else model
         pairs = {"type": "BPE", "vocab": model["vocab"], "merges": model["merges"]}
         return {"model": pairs, "pre_tokenizer": cut, "decoder": {**cut, "add_prefix_space": True}}
@@ -222,7 +232,7 @@ def _of_class(files: TokenizerFolder) -> dict[str, Any]:
         at = repr(str(folder))
         raise RunError(f"{folder} lacks {WHOLE}, from which heed reads {XLM_ROBERTA}; {_SAVED.format(at, at)}")
     check_scores(model["vocab"], folder / WHOLE)
-    scheme = "always" if flag("add_prefix_space", True) else "never"
+    scheme = "never" if options.add_prefix_space is False else "always"
     cut = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": scheme, "split": True}
     normal = files.whole and files.whole.get("normalizer")
     compiled = (step for step in (normal, *_steps(normal)) if step and step["type"] == "Precompiled")
@@ -235,11 +245,11 @@ def _of_class(files: TokenizerFolder) -> dict[str, Any]:
 
 
 _OF_NORMALIZER = {
-    "handle_chinese_chars": ("tokenize_chinese_chars", True),
-    "strip_accents": ("strip_accents", None),
-    "lowercase": ("do_lower_case", True),
+    "handle_chinese_chars": "tokenize_chinese_chars",
+    "strip_accents": "strip_accents",
+    "lowercase": "do_lower_case",
 }
-"""Fields of BERT's normalisation with their names in tokenizer_config.json and the defaults of the class."""
+"""Fields of BERT's normalisation with their names in tokenizer_config.json."""
 
 
 def _there(folder: Path, name: str) -> Path:
@@ -389,7 +399,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
         tokenizer = imported(library, files.roles, size if isinstance(size, int) else None)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
-    kept = {name: value for name, value in files.settings.values.items() if name in _KEPT}
+    kept = {name: value for name, value in files.values.items() if name in _KEPT}
     if files.further:
         kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
     settings: dict[str, Any] = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": kept}
@@ -427,7 +437,7 @@ def write_tokenizer(
     }
     for normal in _steps(state["normalizer"]):
         if normal["type"] == "BertNormalizer":
-            fields |= {theirs: normal[ours] for ours, (theirs, _) in _OF_NORMALIZER.items()}
+            fields |= {theirs: normal[ours] for ours, theirs in _OF_NORMALIZER.items()}
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / WHOLE, state)
     write_json(folder / CONFIG, fields)
