@@ -61,7 +61,7 @@ def test_a_malicious_pickle_is_refused_and_not_executed(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Evil()}))
     refused(tmp_path, "pytorch_model.bin", "nothing in it was executed")
     torch.save({"a": Evil()}, tmp_path / "pytorch_model.bin")
-    refused(tmp_path, "posix.system", "nothing was executed", "model.safetensors")
+    refused(tmp_path, "posix.system", "nothing in it was executed", "model.safetensors")
     assert not (tmp_path / "executed").exists()
 
 

@@ -141,7 +141,7 @@ def test_it_is_kept_in_a_file_with_the_model_it_came_from(tmp_path, pieces):
         (lambda folder: (folder / "source.spm").unlink(), r"lacks source\.spm: Marian's tokenizer is vocab\.json"),
         (lambda folder: (folder / "vocab.json").write_text("[]"), r"vocab\.json is damaged"),
         (lambda folder: (folder / "vocab.json").write_text('{"<unk>": 1, "a": 9999}'), "token 'a' has the id 9999"),
-        (lambda folder: (folder / "vocab.json").write_text('{"a": 1}'), "lacks the unknown token '<unk>'"),
+        (lambda folder: (folder / "vocab.json").write_text('{"a": 1}'), "lacks the token '<unk>'"),
         (lambda folder: (folder / "target.spm").write_bytes(b"\x80"), r"target\.spm is not a SentencePiece model"),
     ],
 )

@@ -147,7 +147,7 @@ def test_every_option_of_the_commands_is_taken_and_checked(client, inputs):
             assert [f["name"] for f in one["options"][command]] == [
                 flag.name.replace("-", "_") for flag in flags_of(one["task"], command)
             ]
-        wrong = post(client, "/v1/predict", {"run": number, "input": "x", "options": {"colour": 1}})
+        wrong = post(client, "/v1/predict", {"run": number, "input": inputs[one["task"]], "options": {"colour": 1}})
         assert wrong.status_code == 400 and "options.colour" in wrong.json()["error"]
     body = {"run": number_of("translation"), "input": "one", "options": {"nbest": 2, "beam": 3}}
     assert len(post(client, "/v1/predict", body).json()["output"]) == 2

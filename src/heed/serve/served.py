@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -32,6 +33,7 @@ class Served:
     """A run of the server; its model is used by the worker's thread alone."""
 
     def __init__(self, name: str, path: Path, force: bool = False, device: str = "auto") -> None:
+        self._packed = path if os.path.isfile(path) else None
         self.name, self.path, self._force, self._device = name, folder.find(path, folder.State.BEGUN), force, device
         self.task: str = folder.read_settings(self.path)[0].get("task", DEFAULT)
         self._run: Run | None = None
@@ -40,13 +42,15 @@ class Served:
         self.others: list[Served] = []  # all runs of the server; `run-N` of `beside` is one of them
 
     def run(self) -> Run:
-        """The run, opened again if its folder has changed; of a run in training, the best weights so far.
+        """The run, opened again if its folder or zip file has changed; of a run in training, the best weights so far.
 
         Raises:
             RunError: It has no weights yet, is damaged, or was removed.
         """
+        if self._packed is not None:
+            self.path = folder.find(self._packed)
         marks = (self.path / CHECKSUMS, *sorted(self.path.glob("checkpoints/step-*")))
-        written = [(mark.name, mark.stat().st_ino, mark.stat().st_mtime_ns) for mark in marks if mark.exists()]
+        written = [(str(mark), mark.stat().st_ino, mark.stat().st_mtime_ns) for mark in marks if mark.exists()]
         if self._run is None or self._opened != written:
             with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
                 self._run = load(self.path, force=self._force, device=self._device)

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import stat
+from ast import literal_eval
 from collections.abc import Callable, Collection
 from functools import cache
 from itertools import chain, islice
@@ -211,12 +212,14 @@ def validated(path: Path, text: str, kind: type[T]) -> T:
 def problem_of(error: ValidationError, place: str = "") -> str:
     """The first problem that pydantic has with the value at a place: its field, its value, and what is expected."""
     first = error.errors(include_url=False)[0]
-    parts = [part for part in (place, *map(str, first["loc"])) if part and not _BRANCH.match(part)]
+    parts = [part[:_LONGEST] for part in (place, *map(str, first["loc"])) if part and not _BRANCH.match(part)]
     has = "" if first["type"] in ("missing", "extra_forbidden", "json_invalid") else f" is {shown(first['input'])}"
-    said = first["msg"].removeprefix("Value error, ")
+    said = _WORDS.sub(lambda word: json.dumps(literal_eval(word[0])), first["msg"].removeprefix("Value error, "))
     return f"{'.'.join(parts) or 'the content'}{has}: {said[:1].lower()}{said[1:]}"
 
 
+_WORDS = re.compile(r"\b(True|False|None)$")
+"""Python's words for what JSON has as true, false and null."""
 _BRANCH = re.compile(r"(literal|dict|list|function-\w+|constrained-\w+)\[|(int|str|float)$")
 """What pydantic adds to the place of a value of several possible types."""
 _LONGEST = 200

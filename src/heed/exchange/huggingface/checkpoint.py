@@ -180,7 +180,10 @@ class Origin:
             return None
         source = shell_word(str(read_json(path).get("source", "SOURCE")))
         try:
-            return validated(path, read_text(path), cls)
+            origin = validated(path, read_text(path), cls)
+            if any(known["files"] and "state" not in known["files"] for known in origin.vocabularies.values()):
+                raise RunError(f"{path} is damaged: it lacks the state of a tokenizer")
+            return origin
         except RunError as error:
             raise RunError(f"{error}; or import the checkpoint again: heed import {source} --out FOLDER") from None
 

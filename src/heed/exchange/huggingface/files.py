@@ -154,6 +154,8 @@ SAFETENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _BIN, _BIN_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 _POINTER = b"version https://git-lfs.github.com/"
 _OLD_NAME = re.compile(r"(LayerNorm|layer_norm)\.(gamma|beta)$")
+_WRAPPERS = re.compile(r"(?:^|(?<=\.))(module|_orig_mod)\.")
+"""Parts of names that `DataParallel`, `DistributedDataParallel` and `torch.compile` put before those of the model."""
 _AGAIN = "the download is incomplete; fetch the folder again"
 
 
@@ -238,6 +240,7 @@ class TensorFiles:
 
 def today(name: str) -> str:
     """The current name of a tensor."""
+    name = _WRAPPERS.sub("", name)
     return _OLD_NAME.sub(lambda old: f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}", name)
 
 
