@@ -29,7 +29,7 @@ def vit(folder, n=1, kind="ForImageClassification", classes=CLASSES, name="ViT",
     config = getattr(transformers, f"{name}Config")(
         hidden_size=width, num_attention_heads=heads, num_hidden_layers=layers, intermediate_size=inner,
         patch_size=patch if n % 2 else [patch, patch], image_size=height if height == across else [height, across],
-        num_channels=channels, layer_norm_eps=(1e-12, 1e-6)[n % 2], qkv_bias=n % 3 != 2,
+        num_channels=channels, layer_norm_eps=(1e-12, 1e-6)[n % 2],
         id2label=dict(enumerate(classes)), label2id={one: i for i, one in enumerate(classes)}, **more,
     )  # fmt: skip
     config._attn_implementation = "eager"

@@ -99,7 +99,6 @@ def test_labels_of_one_name_are_numbered_in_and_out(tmp_path):
     imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
     numbered = ["crane", "cat", "crane (3)", "crane (2)", "crane (4)"]
     assert list(imported.run.head.labels) == numbered
-    assert "labels of equal names are numbered: crane (3), crane (4)" in str(imported)
     heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
     again = type(model).from_pretrained(tmp_path / "ours")
     assert [again.config.id2label[i] for i in range(5)] == numbered

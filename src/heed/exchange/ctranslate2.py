@@ -12,10 +12,9 @@ those of a beam search may differ if one of these exceptions matters.
 An output that ends is kept only if it is among the `beam_size` best of its step. The scores and probabilities shown are
 the model's own, computed for the outputs found.
 
-The check: both decode 16 sentences of the validation set (random tokens, if the run's data is gone), greedily and with
-a beam of 5. For float32, the run must give every token of the exported model's outputs the same log-probability, to
-0.001 nats, and greedy outputs must be the same tokens unless two are equally probable. Outputs of the beam that differ
-are counted and printed; for int8, all differences.
+The check: both decode 16 sentences of the validation set (random tokens, if the run's data is gone) greedily. For
+float32, the run must give every token of the exported model's outputs the same log-probability, to 0.001 nats, and
+outputs must be the same tokens unless two are equally probable. For int8, differences are counted and printed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import os
 import random
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -244,28 +243,23 @@ class CTranslate2Writer:
 
 
 _SENTENCES = 16
-_BEAM = 5
 _CLOSE = 1e-3
 """Difference of log-probabilities in nats that float32 rounding may cause."""
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Numbers of outputs that differ, in greedy decoding and with a beam of 5.
-
-    `log_prob` is the largest difference in log-probability of a token of the exported model's outputs, in nats.
-    """
+    """The number of greedy outputs that differ, and the largest difference of a log-probability, in nats."""
 
     sentences: int
     taken_from: str
     greedy: int
-    beam: int
     log_prob: float
 
     def __str__(self) -> str:
         return (
-            f"{self.sentences} {self.taken_from}: {self.greedy} outputs differ greedily, {self.beam} with beam "
-            f"{_BEAM}; log-probabilities of tokens differ by at most {self.log_prob:.2g}"
+            f"{self.sentences} {self.taken_from}: {self.greedy} outputs differ; log-probabilities of tokens differ by "
+            f"at most {self.log_prob:.2g}"
         )
 
 
@@ -286,9 +280,9 @@ def _sources(task: Any, longest: int) -> tuple[list[list[int]], str]:
 
 
 def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
-    """Decode validation sentences (or random tokens) with both, greedily and with a beam, and compare.
+    """Decode validation sentences (or random tokens) with both, greedily, and compare.
 
-    With `exact`, log-probabilities must be the same, and greedy outputs, except where two tokens are equally probable.
+    With `exact`, log-probabilities must be the same, and outputs, except where two tokens are equally probable.
 
     Raises:
         RunError: The outputs differ; the message shows a sentence and both outputs.
@@ -297,31 +291,28 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
     settings, special = task.config.generation, task.input.target_tokenizer.special
     limit = min(settings.max_length or 200, writer.longest_output)
     penalty, never = settings.length_penalty, task.head.never_written(model.eval())
-    greedy = SearchOptions(special.end, limit, settings.min_length, length_penalty=penalty, forbidden=never)
-    counts, largest = [], 0.0
-    for how, options in (("greedily", greedy), (f"with beam {_BEAM}", replace(greedy, beam_size=_BEAM))):
+    options = SearchOptions(special.end, limit, settings.min_length, length_penalty=penalty, forbidden=never)
+    with without_gradient():
+        memory = model.encode(*pad_rows(sources))
+    ours = generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
+    differing, largest = 0, 0.0
+    for source, (mine,), (other,) in zip(sources, ours, writer.write(sources, options), strict=True):
+        a, b = ([*written.tokens, *[special.end] * written.finished] for written in (mine, other))
         with without_gradient():
-            memory = model.encode(*pad_rows(sources))
-        ours = generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
-        counts.append(0)
-        for source, (mine, *_), (other, *_) in zip(sources, ours, writer.write(sources, options), strict=True):
-            a, b = ([*written.tokens, *[special.end] * written.finished] for written in (mine, other))
-            with without_gradient():
-                logits = model.logits(model(*pad_rows([source]), torch.tensor([[special.start, *b[:-1]]]))[0])
-            again = logits.log_softmax(-1)[range(len(b)), b].tolist()
-            off = max(abs(x - y) for x, y in zip(again, other.log_probs, strict=True))
-            first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
-            tied = first is None or abs(mine.log_probs[first] - again[first]) <= _CLOSE
-            counts[-1] += a != b
-            largest = max(largest, off)
-            if exact and (off > _CLOSE or (options is greedy and not tied)):
-                decode, text = task.input.target_tokenizer.decode, task.input.source_tokenizer.decode(source)
-                raise RunError(
-                    f"the exported model differs {how}, by up to {off:.2g} in log-probabilities: "
-                    f"{decode(other.tokens)!r} instead of {decode(mine.tokens)!r} for {text!r}; the export was "
-                    "discarded"
-                )
-    return SelfCheck(len(sources), taken_from, counts[0], counts[1], largest)
+            logits = model.logits(model(*pad_rows([source]), torch.tensor([[special.start, *b[:-1]]]))[0])
+        again = logits.log_softmax(-1)[range(len(b)), b].tolist()
+        off = max(abs(x - y) for x, y in zip(again, other.log_probs, strict=True))
+        first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+        tied = first is None or abs(mine.log_probs[first] - again[first]) <= _CLOSE
+        if exact and (off > _CLOSE or not tied):
+            decode, text = task.input.target_tokenizer.decode, task.input.source_tokenizer.decode(source)
+            raise RunError(
+                f"the exported model differs by up to {off:.2g} in log-probabilities: {decode(other.tokens)!r} instead "
+                f"of {decode(mine.tokens)!r} for {text!r}; the export was discarded"
+            )
+        differing += a != b
+        largest = max(largest, off)
+    return SelfCheck(len(sources), taken_from, differing, largest)
 
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}

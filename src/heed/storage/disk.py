@@ -9,6 +9,7 @@ import errno
 import glob
 import io
 import json
+import mmap
 import os
 import re
 import secrets
@@ -33,7 +34,6 @@ _NO_ROOM = {
     errno.EFBIG: "the file would be too large for the file system or ulimit -f",
 }
 _OPEN_FILES = ("/dev/fd/", "/dev/stdout", "/dev/stderr", "/proc/")
-_BLOCK = 2**20
 _STALE = 86_400
 """Seconds after which the temporary folder of another process counts as left by a kill."""
 _LONGEST_NAME = 255
@@ -248,14 +248,10 @@ def _is_open_as(raw: io.FileIO, path: Path) -> bool:
 
 def _cut_to_lines(raw: io.FileIO) -> int:
     """Truncate a file to its complete lines and return their number."""
-    count = position = end = 0
-    with suppress(OSError):
-        raw.seek(0)
-        while block := raw.read(_BLOCK):
-            count += block.count(b"\n")
-            if (last := block.rfind(b"\n")) >= 0:
-                end = position + last + 1
-            position += len(block)
+    with suppress(OSError, ValueError):  # an empty file cannot be mapped
+        with mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            end = content.rfind(b"\n") + 1
+            count = sum(1 for _ in iter(content.readline, b"")) - (end < len(content))
         raw.truncate(end)
         return count
     return 0

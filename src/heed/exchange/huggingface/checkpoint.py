@@ -32,7 +32,7 @@ from heed.exchange.huggingface.vit import Deit, Vit
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text, validated
-from heed.visible import escaped, shell_word
+from heed.visible import shell_word
 
 FAMILIES: tuple[type[Family], ...] = (Bert, DistilBert, Roberta, XlmRoberta, Gpt2, Marian, Vit, Deit)
 """By `model_type`. A run that was not imported is exported as the first that can express it."""
@@ -95,7 +95,7 @@ class Checkpoint:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the user should know of the tokens and labels."""
+        """What the user should know of the tokens."""
         lines = []
         for tokenizer in self.tokenizers.values():
             if rows := _without_token(tokenizer):
@@ -104,10 +104,6 @@ class Checkpoint:
                     f"{len(rows):,} of {tokenizer.vocab_size:,} rows of the embedding have no token ({shown}): the "
                     "vocabulary is shorter, or names a token twice"
                 )
-        if self.architecture.endswith("Classification"):
-            names = {*map(str, (self.family.id2label or {}).values())}
-            if new := [escaped(label) for label in self.labels if names and label not in names]:
-                lines.append(f"labels of equal names are numbered: {', '.join(new[:_SHOWN])}")
         return tuple(dict.fromkeys(lines))
 
     @property

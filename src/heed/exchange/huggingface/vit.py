@@ -14,8 +14,6 @@ A DeiT has `embeddings.distillation_token` (distillation_vector) and two heads, 
 layer over both tokens' states side by side, `[W_class W_distillation] / 2`. Exports have its bias in both heads, of
 which the checkpoint's were two.
 
-Without `qkv_bias` the projections of query, key and value have biases of zero here, and are written with biases.
-
 `preprocessor_config.json` says how a checkpoint wants pictures, here a `PictureForm`:
 
 | there | here |
@@ -56,7 +54,6 @@ from heed.exchange.huggingface.files import (
     flattened,
     leading,
     optional_json,
-    zeros,
 )
 from heed.models.vit import VitConfig
 
@@ -117,7 +114,7 @@ class Vit(Family):
     patch_size: Side = 16
     num_channels: Literal[1, 3] = 3
     image_size: Annotated[list[Side], Field(min_length=2, max_length=2), BeforeValidator(_both)] = Field([224, 224])
-    qkv_bias: bool = True
+    qkv_bias: Literal[True] = True
     hidden_act: Literal["gelu"] = "gelu"
 
     @field_validator("patch_size", mode="before")
@@ -128,12 +125,10 @@ class Vit(Family):
     def further(self, wanted: Wanted) -> Sequence[Entry]:
         body, embeddings = wanted.body, f"{self.prefix}embeddings"
         filters = flattened((body.num_channels, body.patch_size, body.patch_size))
-        absent = () if self.qkv_bias else ("query", "key", "value")
         return [
             entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
             entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", leading(1)),
             entry(f"{embeddings}.patch_embeddings.projection.weight", "body.embedding.weight", filters),
-            *(entry("", f"body.blocks.*.attention.w_{name}.bias", zeros((body.d_model,))) for name in absent),
         ]
 
     def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
@@ -141,7 +136,7 @@ class Vit(Family):
 
     @classmethod
     def written(cls, body: VitConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
-        return {"image_size": body.height if body.height == body.width else [body.height, body.width], "qkv_bias": True}
+        return {"image_size": body.height if body.height == body.width else [body.height, body.width]}
 
     @classmethod
     def refuse(cls, body: VitConfig, heads: HeadNames) -> None:
@@ -287,26 +282,12 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
     """The fields of `preprocessor_config.json` for a run, and what it cannot say."""
     sizing, normalisation = form.sizing, form.normalisation
     height, width, channels = sizing.shape
-    fields: dict[str, Any] = {
-        "image_processor_type": "ViTImageProcessor",
-        "do_convert_rgb": channels == 3,
-        "do_resize": True,
-        "size": {"height": height, "width": width},
-        "resample": _NUMBERS[sizing.resample],
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(normalisation.mean),
-        "image_std": list(normalisation.deviation),
-    }
-    notes = []
-    cut = {"do_center_crop": True, "crop_size": {"height": height, "width": width}}
+    shape, notes = {"height": height, "width": width}, []
+    kind, size = "ViTImageProcessor", shape
     if sizing.crop == "squash" and sizing.shorter is not None:
-        scaled = {"height": sizing.shorter, "width": sizing.shorter}
-        fields |= {**cut, "image_processor_type": "DeiTImageProcessor", "size": scaled}
+        kind, size = "DeiTImageProcessor", {"height": sizing.shorter, "width": sizing.shorter}
     elif sizing.crop == "centre" and (sizing.shorter is not None or height == width):
-        scaled = {"shortest_edge": sizing.shorter or height}
-        fields |= {**cut, "image_processor_type": "CLIPImageProcessor", "size": scaled}
+        kind, size = "CLIPImageProcessor", {"shortest_edge": sizing.shorter or height}
         if sizing.shorter is None:
             notes.append("transformers crops pictures that are not square up to one pixel differently")
     elif sizing.crop != "squash":
@@ -314,6 +295,19 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
             f"data.crop={sizing.crop} cannot be exported for pictures of {height} x {width} pixels: {PREPROCESSOR} "
             "squashes pictures of other proportions instead (crop=squash)"
         )
+    fields: dict[str, Any] = {
+        "image_processor_type": kind,
+        "do_convert_rgb": channels == 3,
+        "do_resize": True,
+        "size": size,
+        "resample": _NUMBERS[sizing.resample],
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(normalisation.mean),
+        "image_std": list(normalisation.deviation),
+        **({} if size == shape and kind.startswith("ViT") else {"do_center_crop": True, "crop_size": shape}),
+    }
     if sizing.levels is not None:
         notes.append(
             f"{PREPROCESSOR} does not scale {sizing.levels[0]:g} to {sizing.levels[1]:g} to 8 bits: do it before"
