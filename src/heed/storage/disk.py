@@ -16,7 +16,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -48,7 +48,7 @@ def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = 
         RunError: The file exists, and `replace` is False.
     """
     part = hidden(path, "part") if replace else _part(path)
-    with _explained(path, None, part):
+    with _explained(path, None, left := [part]):
         _remove(part)
         part.touch(exist_ok=False)  # O_EXCL: no link is followed
         write(part)
@@ -58,7 +58,8 @@ def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = 
         else:
             with _taken(path):
                 path.touch(exist_ok=False)
-                os.replace(part, path)
+            left.append(path)
+            os.replace(part, path)
         flush(path.parent)
 
 
@@ -84,7 +85,7 @@ def write_folder(
     """
     refuse_not_utf8(final)
     part, old = hidden(final, "part") if replace else _part(final), hidden(final, "old")
-    with _explained(final, needed, part):
+    with _explained(final, needed, [part]):
         _restore(old, final)
         for left in final.parent.glob(f".{glob.escape(final.name)}.*part"):
             if time.time() - left.lstat().st_mtime > _STALE:
@@ -414,13 +415,14 @@ def temporary_name(path: Path, before: str, ending: str) -> Path:
 
 
 @contextmanager
-def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
-    """Context manager that removes the temporary file or folder on any error and explains errors of the disk."""
+def _explained(path: Path, needed: int | None, left: Sequence[Path]) -> Iterator[None]:
+    """Context manager that removes temporary files or folders on any error and explains errors of the disk."""
     try:
         yield
     except BaseException as error:
-        with suppress(OSError):
-            _remove(part)
+        for part in left:
+            with suppress(OSError):
+                _remove(part)
         if (problem := disk_error(error, path, needed)) is not None:
             raise problem from None
         raise
