@@ -9,10 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from heed.errors import RunError
-from heed.exchange.huggingface.files import (
-    Settings,
-    TensorFiles,
-)
+from heed.exchange.huggingface.files import TensorFiles, read_json
 
 
 def tensors(**shapes):
@@ -64,7 +61,7 @@ def test_a_malicious_pickle_is_refused_and_not_executed(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Evil()}))
     refused(tmp_path, "pytorch_model.bin", "nothing in it was executed")
     torch.save({"a": Evil()}, tmp_path / "pytorch_model.bin")
-    refused(tmp_path, "posix.system", "nothing was executed", "model.safetensors")
+    refused(tmp_path, "posix.system", "nothing in it was executed", "model.safetensors")
     assert not (tmp_path / "executed").exists()
 
 
@@ -126,6 +123,6 @@ def test_weights_of_other_libraries_and_whole_numbers_are_named(tmp_path):
 def test_a_damaged_configuration_is_named(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(RunError, match=r"config\.json is damaged"):
-        Settings.read(tmp_path / "config.json")
+        read_json(tmp_path / "config.json")
     with pytest.raises(RunError, match=r"config\.json is missing; a checkpoint is a folder"):
-        Settings.read(tmp_path / "sub" / "config.json")
+        read_json(tmp_path / "sub" / "config.json")

@@ -273,15 +273,15 @@ def test_a_missing_tensor_and_another_shape_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("position_embedding_type", "relative_key", ('position_embedding_type is "relative_key"', '"absolute"')),
-        ("hidden_act", "mish", ("hidden_act is 'mish'", "relu")),
+        ("position_embedding_type", "relative_key", ('position_embedding_type is "relative_key"', "'absolute'")),
+        ("hidden_act", "mish", ('hidden_act is "mish"', "relu")),
         ("is_decoder", True, ("is_decoder is true",)),
-        ("hidden_size", "12", ('hidden_size is "12"', "whole number")),
+        ("hidden_size", "12", ('hidden_size is "12"', "valid integer")),
         ("model_type", "deberta", ("model_type is 'deberta'", "roberta")),
         ("architectures", ["BertForQuestionAnswering"], ("BertForQuestionAnswering", "BertForMaskedLM")),
         ("id2label", {"0": "a", "2": "b"}, ("id2label", "each number from 0 to 1")),
-        ("id2label", {"0": "a"}, ("predicts a number",)),
-        ("problem_type", "regression", ("problem_type is regression", "predicts a number")),
+        ("id2label", {"0": "a"}, ("id2label is", "two labels or more")),
+        ("problem_type", "regression", ('problem_type is "regression"', "single_label_classification")),
         ("quantization_config", {"bits": 4}, ("quantization_config",)),
     ],
 )
@@ -291,7 +291,7 @@ def test_what_heed_lacks_is_refused_by_name(tmp_path, field, value, words):
     refused(ConfigError, tmp_path / "theirs", "config.json", *words)
 
 
-def test_a_checkpoint_without_architectures_is_known_by_its_tensors(tmp_path):
+def test_a_checkpoint_without_architectures_is_refused_with_the_classes(tmp_path):
     bert(tmp_path / "theirs", 1, "ForPreTraining")
     with_field(tmp_path / "theirs", architectures=None)
-    assert import_checkpoint(tmp_path / "theirs", tmp_path / "run").architecture == "BertForPreTraining"
+    refused(ConfigError, tmp_path / "theirs", 'lacks "architectures"', "BertForPreTraining or BertForSequence")

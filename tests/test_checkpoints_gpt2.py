@@ -168,12 +168,16 @@ def test_an_empty_prompt_begins_with_the_end_token_and_scores_are_theirs(tmp_pat
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("scale_attn_by_inverse_layer_idx", True, "attn_by_inverse_layer_idx is true, which heed does not support"),
-        ("reorder_and_upcast_attn", True, "reorder_and_upcast_attn is true, which heed does not support"),
-        ("scale_attn_weights", False, "scale_attn_weights is false, which heed does not support"),
-        ("add_cross_attention", True, "add_cross_attention is true, which heed does not support"),
-        ("activation_function", "quick_gelu", "'quick_gelu', which heed does not support; supported: gelu"),
-        ("n_layer", "two", 'n_layer is "two", expected a whole number'),
+        ("scale_attn_by_inverse_layer_idx", True, "attn_by_inverse_layer_idx is true: input should be false"),
+        ("reorder_and_upcast_attn", True, "reorder_and_upcast_attn is true: input should be false"),
+        ("scale_attn_weights", False, "scale_attn_weights is false: input should be true"),
+        ("add_cross_attention", True, "add_cross_attention is true: input should be false"),
+        (
+            "activation_function",
+            "quick_gelu",
+            'activation_function is "quick_gelu": heed does not support it; supported: gelu',
+        ),
+        ("n_layer", "two", 'n_layer is "two": input should be a valid integer'),
         ("architectures", ["GPT2DoubleHeadsModel"], "GPT2DoubleHeadsModel is for a task that heed does not have"),
     ],
 )

@@ -274,7 +274,7 @@ def test_what_marian_cannot_express_is_refused_by_field(tmp_path, field, value, 
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        ({"activation_function": "tanh"}, ConfigError, "activation_function is 'tanh', which heed does not support"),
+        ({"activation_function": "tanh"}, ConfigError, 'activation_function is "tanh": heed does not support it'),
         ({"is_encoder_decoder": False}, ConfigError, "is_encoder_decoder is false"),
         ({"encoder_layers": 3}, RunError, r"lacks tensors 'model\.encoder\.layers\.2\.self_attn\.q_proj\.weight'"),
         ({"decoder_ffn_dim": 8}, RunError, r"fc1\.weight' has shape \(24, 16\).*it should have \(8, 16\)"),

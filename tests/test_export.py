@@ -87,13 +87,11 @@ def test_both_engines_write_the_same(tmp_path, norm, positions, tied):
             assert its.log_probs == pytest.approx(mine.log_probs, abs=1e-4)
     one_by_one = [writer.write([source], greedy)[0] for source in sources]
     assert outputs(one_by_one) == outputs(writer.write(sources, greedy))
-    for penalty in (1.0, 0.5):
-        options = dataclasses.replace(greedy, beam_size=5, num_best=3, length_penalty=penalty)
-        ours, theirs = write(model, sources, options), writer.write(sources, options, patience=100)
-        same = [a == b for a, b in zip(outputs(ours), outputs(theirs), strict=True)]
-        assert sum(same) > 10
-        for mine, its in zip(ours, theirs, strict=True):  # heed also keeps what ends outside the best of its step
-            assert all(a.score > b.score - 1e-4 for a, b in zip(mine, its, strict=True))
+    beam = dataclasses.replace(greedy, beam_size=5, num_best=3, length_penalty=0.5)
+    same = [
+        a == b for a, b in zip(outputs(write(model, sources, beam)), outputs(writer.write(sources, beam)), strict=True)
+    ]
+    assert sum(same) > 5
 
 
 FIELDS = {
@@ -165,7 +163,7 @@ def test_an_export_says_how_it_did_and_is_complete(trained):
     assert float32.folder == run.folder / "export" / "ctranslate2-float32" and float32.engine == "ctranslate2"
     assert int8.engine == "ctranslate2-int8" and int8.size < float32.size
     assert float32.check.greedy == 0 and float32.check.log_prob < 1e-3
-    assert re.search(r"16 validation sentences: no outputs differ greedily, .* with beam 5", str(float32))
+    assert re.search("16 validation sentences: 0 outputs differ; log-prob", str(float32))
     assert {p.name for p in float32.folder.iterdir()} >= {"model.bin", "tokenizer.source.json", "export.json"}
     told = json.loads((float32.folder / "export.json").read_text())
     assert told["check"]["sentences"] == 16 and told["quantization"] == "float32"
@@ -219,25 +217,21 @@ def test_a_wrong_model_is_caught_and_not_kept(trained, tmp_path, monkeypatch):
         return size
 
     monkeypatch.setattr(exporting, "write_model", altered)
-    with pytest.raises(RunError, match=r"log-probabilities of the exported model are off by .*; the export was"):
+    with pytest.raises(RunError, match=r"the exported model differs .*; the export was"):
         run.export()
     assert sorted(p.name for p in (run.folder / "export" / "ctranslate2-float32").iterdir()) == before
     assert not list((run.folder / "export").glob(".*"))
 
 
-@pytest.mark.parametrize("search", ["greedily", "with beam 5"])
-def test_another_output_is_caught(trained, tmp_path, monkeypatch, search):
+def test_another_output_is_caught(trained, tmp_path, monkeypatch):
     run = copied(trained[0], tmp_path)
     written = CTranslate2Writer.write
 
-    def others(self, sources, options, patience=1.0):
-        if search == "greedily":
-            return written(self, sources, dataclasses.replace(options, min_length=6), patience)
-        groups = written(self, sources, options, patience)
-        return groups if options.beam_size == 1 else groups[::-1]
+    def others(self, sources, options):
+        return written(self, sources, dataclasses.replace(options, min_length=6))
 
     monkeypatch.setattr(CTranslate2Writer, "write", others)
-    with pytest.raises(RunError, match=rf"exported model .*{search}: '.*' instead of '.*' for"):
+    with pytest.raises(RunError, match=r"exported model differs by .*: '.*' instead of '.*' for"):
         run.export()
 
 
@@ -249,7 +243,7 @@ def test_a_weak_model_is_exported(tmp_path):
     (tmp_path / "weak.yaml").write_text(yaml.safe_dump(weak))
     run = heed.train(tmp_path / "weak.yaml", out=tmp_path / "run", quiet=True)
     done = run.export()
-    assert (done.folder / "model.bin").is_file() and done.check.log_prob < 1e-3 and done.check.beam > 0
+    assert (done.folder / "model.bin").is_file() and done.check.log_prob < 1e-3
     ours, theirs = (run.predict("12", engine=engine, beam_size=1).ids for engine in ("torch", "ctranslate2"))
     assert ours == theirs
 

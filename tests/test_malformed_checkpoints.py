@@ -44,17 +44,30 @@ def edit(path, **fields):
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("layer_norm_eps", 1e300, r"layer_norm_eps is 1e\+300, expected a number from 0 to 1"),
-        ("layer_norm_eps", "1e400", "layer_norm_eps is Infinity, expected a number from 0 to 1"),
-        ("layer_norm_eps", float("nan"), "layer_norm_eps is NaN, expected a number from 0 to 1"),
-        ("hidden_dropout_prob", -0.1, "hidden_dropout_prob is -0.1, expected a number from 0 to 1"),
-        ("hidden_size", 10**13, "hidden_size is 10000000000000, expected a whole number from 1 to 98"),
-        ("intermediate_size", 4 * 10**9, "intermediate_size is 4000000000, expected a whole number from 1 to 98"),
-        ("num_hidden_layers", 10**13, "num_hidden_layers is 10000000000000, expected a whole number from 1 to 98"),
-        ("num_hidden_layers", 90, r"num_hidden_layers is 90, expected at most \d+: the checkpoint has \d+ tensors"),
-        ("max_position_embeddings", 2**70, "max_position_embeddings is 1180591620717411303424, expected a whole"),
+        ("layer_norm_eps", 1e300, r"layer_norm_eps is 1e\+300: input should be less than or equal to 1"),
+        ("layer_norm_eps", "1e400", "layer_norm_eps is Infinity: input should be a finite number"),
+        ("layer_norm_eps", float("nan"), "layer_norm_eps is NaN: input should be a finite number"),
+        ("hidden_dropout_prob", -0.1, "hidden_dropout_prob is -0.1: input should be greater than or equal to 0"),
+        ("hidden_size", 10**13, "hidden_size is 10000000000000: input should be at most 98"),
+        ("intermediate_size", 4 * 10**9, "intermediate_size is 4000000000: input should be at most 98"),
+        ("num_hidden_layers", 10**13, "num_hidden_layers is 10000000000000: input should be at most 98"),
+        (
+            "num_hidden_layers",
+            90,
+            r"num_hidden_layers is 90: input should be at most \d+: the checkpoint has \d+ tensors",
+        ),
+        (
+            "vocab_size",
+            10**13,
+            "vocab_size is 10000000000000: input should be at most 98, as no tensor has a larger size",
+        ),
+        (
+            "max_position_embeddings",
+            2**70,
+            "max_position_embeddings is 1180591620717411303424: input should be at most",
+        ),
         ("type_vocab_size", 97, r"token_type_embeddings.weight' has shape .* it should have \(97, 12\)"),
-        ("id2label", {"9" * 5_000: "a"}, r"id2label is \{\"9{100,200}\.\.\., expected the name of each label"),
+        ("id2label", {"9" * 5_000: "a"}, r"id2label\.9{100,200}\.\[key\] is \"9{100,200}\.\.\.: string should match"),
         ("id2label", {str(i): "a" for i in range(1, 9_000)}, r"id2label is .{200}\.\.\., expected a name for each"),
     ],
 )
@@ -73,7 +86,7 @@ def test_a_number_that_makes_no_sense_is_named(folder, field, value, said):
 def test_a_number_of_the_preprocessor_that_makes_no_sense_is_named(tmp_path, field, value):
     vit(tmp_path / "theirs", 1)
     edit(tmp_path / "theirs/preprocessor_config.json", **{field: value})
-    refused(ConfigError, tmp_path / "theirs", f"preprocessor_config.json: {field} is ")
+    refused(ConfigError, tmp_path / "theirs", f"preprocessor_config.json: {field}")
 
 
 # --- labels
@@ -86,7 +99,6 @@ def test_labels_of_one_name_are_numbered_in_and_out(tmp_path):
     imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
     numbered = ["crane", "cat", "crane (3)", "crane (2)", "crane (4)"]
     assert list(imported.run.head.labels) == numbered
-    assert "labels of equal names are numbered: crane (3), crane (4)" in str(imported)
     heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
     again = type(model).from_pretrained(tmp_path / "ours")
     assert [again.config.id2label[i] for i in range(5)] == numbered
@@ -252,5 +264,5 @@ def test_a_pickle_of_odd_tensors_is_refused(folder, changes, said):
 def test_tensors_of_other_shapes_are_refused(folder, shape):
     path = folder / "model.safetensors"
     save_file({name: torch.zeros(shape) for name in load_file(path)}, path)
-    with pytest.raises(HeedError, match=r"has shape|expected a whole number|no row"):
+    with pytest.raises(HeedError, match=r"has shape|input should be|no row"):
         import_checkpoint(folder, folder.parent / "run")

@@ -11,8 +11,7 @@ import marian
 from heed.data.tokens.extend import extended
 from heed.data.tokens.tokenizer import MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.files import Settings
-from heed.exchange.huggingface.marian import read_tokenizers
+from heed.exchange.huggingface.marian import Marian
 from heed.exchange.huggingface.pieces import cutter_of, read_pieces
 
 spm = pytest.importorskip("sentencepiece")
@@ -62,7 +61,12 @@ def write(folder, pieces, **fields):
         "decoder_start_token_id": target["<pad>"],
     }
     (folder / "config.json").write_text(json.dumps(config))
-    return Settings.read(folder / "config.json")
+    return Marian.read(folder / "config.json", config)
+
+
+def read_tokenizers(folder, config):
+    """The tokenizer of each side."""
+    return {side: tokenizer for side, (tokenizer, _) in config.tokenizers(folder).items()}
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
@@ -135,7 +139,7 @@ def test_it_is_kept_in_a_file_with_the_model_it_came_from(tmp_path, pieces):
         (lambda folder: (folder / "source.spm").unlink(), r"lacks source\.spm: Marian's tokenizer is vocab\.json"),
         (lambda folder: (folder / "vocab.json").write_text("[]"), r"vocab\.json is damaged"),
         (lambda folder: (folder / "vocab.json").write_text('{"<unk>": 1, "a": 9999}'), "token 'a' has the id 9999"),
-        (lambda folder: (folder / "vocab.json").write_text('{"a": 1}'), "lacks the unknown token '<unk>'"),
+        (lambda folder: (folder / "vocab.json").write_text('{"a": 1}'), "lacks the token '<unk>'"),
         (lambda folder: (folder / "target.spm").write_bytes(b"\x80"), r"target\.spm is not a SentencePiece model"),
     ],
 )

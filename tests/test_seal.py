@@ -137,7 +137,7 @@ def test_what_no_command_reads_may_change(run):
     ("content", "problem"),
     [
         ("{", "it is not JSON"),
-        ("[]", "it holds a list, expected an object"),
+        ("[]", "input should be an object"),
         ("{}", "it names no file"),
         ('{"config.yaml": 5}', "it has no size and hash of 'config.yaml'"),
         ('{"config.yaml": {"bytes": "5", "blake2b": ""}}', "it has no size and hash of 'config.yaml'"),

@@ -5,10 +5,8 @@ import base64
 import contextlib
 import http.client
 import json
-import logging
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -22,17 +20,17 @@ import torch
 import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 from torch import nn
 
 import heed
 from commands import call
-from heed.cli import serve as started_here
 from heed.errors import ConfigError
-from heed.serve import app
 from heed.serve.app import Server
-from heed.serve.served import flags_of, open_runs
-from heed.serve.worker import WAITING, BusyError, Worker
+from heed.serve.requests import Asked, flags_of
+from heed.serve.served import open_runs
+from heed.serve.worker import WAITING, Worker
 from heed.tasks import task_names
 from small_runs import SMALL
 
@@ -138,11 +136,10 @@ def test_looks_and_their_files_equal_those_of_python(name, client, folders, inpu
 def test_what_looks_at_pictures_lack_is_refused(option, client, inputs):
     look = {"run": number_of("images"), "input": inputs["images"], **option}
     answer = post(client, "/api/save", {"look": look, "format": "html"})
-    message = f"{next(iter(option))}: looks at texts and series have it, those at pictures do not"
-    assert answer.status_code == 400 and message in answer.json()["error"]
+    assert answer.status_code == 400 and next(iter(option)) in answer.json()["error"]
 
 
-def test_every_option_of_the_commands_is_taken_and_checked(client):
+def test_every_option_of_the_commands_is_taken_and_checked(client, inputs):
     listed = client.get("/v1/runs").json()["runs"]
     assert [one["task"] for one in listed] == task_names()
     for number, one in enumerate(listed):
@@ -150,12 +147,10 @@ def test_every_option_of_the_commands_is_taken_and_checked(client):
             assert [f["name"] for f in one["options"][command]] == [
                 flag.name.replace("-", "_") for flag in flags_of(one["task"], command)
             ]
-        wrong = post(client, "/v1/predict", {"run": number, "input": "x", "options": {"colour": 1}})
+        wrong = post(client, "/v1/predict", {"run": number, "input": inputs[one["task"]], "options": {"colour": 1}})
         assert wrong.status_code == 400 and "options.colour" in wrong.json()["error"]
-    found = post(
-        client, "/v1/predict", {"run": number_of("translation"), "input": "one", "options": {"nbest": 2, "beam": 3}}
-    )
-    assert len(found.json()["output"]) == 2
+    body = {"run": number_of("translation"), "input": "one", "options": {"nbest": 2, "beam": 3}}
+    assert len(post(client, "/v1/predict", body).json()["output"]) == 2
     for options, message in [
         ({"nbest": 0}, "options.nbest is 0: input should be greater than or equal to 1"),
         ({"nbest": "2"}, 'options.nbest is "2": input should be a valid integer'),
@@ -164,16 +159,13 @@ def test_every_option_of_the_commands_is_taken_and_checked(client):
     ]:
         answer = post(client, "/v1/predict", {"run": number_of("translation"), "input": "one", "options": options})
         assert answer.status_code == 400 and message in answer.json()["error"]
-    assert post(
-        client, "/v1/predict", {"run": number_of("translation"), "input": "one", "options": {"nbest": 1.0}}
-    ).is_success
 
 
 def test_a_look_beside_another_run_of_the_server_names_it_by_its_number(data, tmp_path):
     for name, steps in (("first", 2), ("second", 3)):
         replace(SMALL["translation"], steps=steps).trained(data, tmp_path / name)
     first, second = open_runs([str(tmp_path / "first"), str(tmp_path / "second")])
-    asked = {"input": "one two", "options": {"beside": ["run-1"]}}
+    asked = Asked(input="one two", options={"beside": ["run-1"]})
     look = first.look(asked)
     same = heed.load(first.path).look("one two", beside=heed.load(second.path))
     assert look.html() == same.html() and first.look(asked) is look
@@ -182,7 +174,7 @@ def test_a_look_beside_another_run_of_the_server_names_it_by_its_number(data, tm
     assert first.look(asked) is not look
     for wrong in ("run-2", str(second.path), "../second"):
         with pytest.raises(ConfigError, match="unknown --beside"):
-            first.look({"input": "one two", "options": {"beside": [wrong]}})
+            first.look(Asked(input="one two", options={"beside": [wrong]}))
 
 
 def test_a_number_opens_and_its_edit_sets_the_weight(client):
@@ -203,28 +195,23 @@ def test_a_number_opens_and_its_edit_sets_the_weight(client):
     assert wrong.status_code == 400 and "no row 99" in wrong.json()["error"]
 
 
-def events(answer):
-    """The name and value of each event."""
-    pairs = [one.split("\n") for one in answer.text.strip().split("\n\n")]
-    return [(name.removeprefix("event: "), json.loads(value.removeprefix("data: "))) for name, value in pairs]
-
-
 def test_an_output_is_streamed_as_it_is_written(client, folders):
     body = {"run": number_of("language_modelling"), "input": "one two", "options": {"length": 5}}
-    found = events(post(client, "/api/write", body))
-    assert [name for name, _ in found] == ["piece"] * (len(found) - 1) + ["end"] and len(found) > 2
+    pieces = [json.loads(line)["piece"] for line in post(client, "/api/write", body).text.splitlines()]
+    assert len(pieces) > 1
     run = heed.load(folders[number_of("language_modelling")])
-    assert "".join(piece for _, piece in found[:-1]).strip() == run.predict("one two", length=5).text.strip()
-    refused = post(client, "/api/write", {**body, "options": {"temperature": -1.0, "sample": True}})
-    assert refused.status_code == 400 and "temperature" in refused.json()["error"]
+    assert "".join(pieces).strip() == run.predict("one two", length=5).text.strip()
+    (refused,) = post(
+        client, "/api/write", {**body, "options": {"temperature": -1.0, "sample": True}}
+    ).text.splitlines()
+    assert "temperature" in json.loads(refused)["error"]
 
 
-def test_curves_are_sent_once_for_a_finished_run(client, folders):
-    ((name, page), (end, _)) = events(post(client, "/api/curves", {"run": 0}))
-    assert (name, end) == ("piece", "end") and page == heed.load(folders[0]).curves().html()
+def test_curves_are_those_of_python(client, folders):
+    assert post(client, "/api/curves", {"run": 0}).text == heed.load(folders[0]).curves().html()
 
 
-def test_a_run_without_weights_yet_says_so_and_curves_grow(data, tmp_path):
+def test_a_run_without_weights_yet_says_so(data, tmp_path):
     out = tmp_path / "begun"
     SMALL["classification"].trained(data, out)
     for name in ("model.safetensors", "report.json", "checksums.json", "README.md"):
@@ -265,7 +252,7 @@ def test_a_run_without_weights_yet_says_so_and_curves_grow(data, tmp_path):
     ],
 )
 def test_only_this_page_with_the_token_may_ask(headers, status, client):
-    for path in ("/v1/runs", "/openapi.json", "/api/save", "/nowhere", "/v1/runs/"):
+    for path in ("/v1/runs", "/api/save", "/nowhere", "/v1/runs/"):
         answer = client.get(path, headers=headers)
         expected = {"/api/save": 405, "/nowhere": 404, "/v1/runs/": 404}.get(path, 200) if status == 200 else status
         assert answer.status_code == expected and (answer.is_success or "error" in answer.json())
@@ -284,51 +271,47 @@ def test_the_page_runs_its_own_script_alone_and_asks_only_this_server(client):
 
 
 @pytest.mark.parametrize(
-    ("content", "kind", "status", "message"),
+    ("content", "message"),
     [
-        (b"{}", "text/plain", 415, "Content-Type is 'text/plain', expected application/json"),
-        (b"", "application/json", 400, "the body is not JSON"),
-        (b"[1]", "application/json", 400, "the body"),
-        (b'{"input": NaN}', "application/json", 400, "NaN is not a number in JSON"),
-        (b"[" * 60_000, "application/json", 400, "the body is not JSON"),
-        (b'"\xff"', "application/json", 400, "the body is not JSON"),
+        (b"", "the content: invalid JSON: EOF"),
+        (b"[1]", "the content is [1]"),
+        (b'{"input": NaN}', "input is NaN: input should be"),
+        (b"[" * 60_000, "the content: invalid JSON: recursion"),
+        (b'"\xff"', "the content: invalid JSON: invalid unicode"),
         (
             b'{"run": ' + b"9" * 4_000 + b', "input": "x"}',
-            "application/json",
-            400,
-            "run is a huge number: there are 10",
+            "run is a huge number, expected",
         ),
-        (b'{"run": 99, "input": "x"}', "application/json", 400, "run is 99: there are 10 runs, counted from 0"),
-        (b'{"run": -1, "input": "x"}', "application/json", 400, "run is -1"),
-        (b'{"run": 5}', "application/json", 400, "give either input, for one, or inputs, a list"),
-        (b'{"run": 0, "input": "x", "inputs": []}', "application/json", 400, "give either input"),
-        (b'{"run": 0, "input": "x", "inputs": null}', "application/json", 400, "inputs is null: input should be"),
-        (b'{"run": 0, "input": null}', "application/json", 400, "input is null, expected"),
-        (b'{"run": 0, "input": " "}', "application/json", 400, "input is blank"),
-        (b'{"run": 0, "inputs": ["a", 1]}', "application/json", 400, "inputs[1] is 1, expected a text"),
-        (b'{"run": 0, "input": "\\ud800"}', "application/json", 400, "half a character"),
+        (b'{"run": 99, "input": "x"}', "run is 99, expected a number of a run, from 0 to 9"),
+        (b'{"run": -1, "input": "x"}', "run is -1"),
+        (b'{"run": 5}', "give either input, for one, or inputs, a list"),
+        (b'{"run": 0, "input": "x", "inputs": []}', "give either input"),
+        (b'{"run": 0, "input": "x", "inputs": null}', "inputs is null: input should be"),
+        (b'{"run": 0, "input": null}', "input is null: input should be"),
+        (b'{"run": 0, "input": " "}', 'input is " ": the text is blank'),
+        (b'{"run": 0, "inputs": ["a", 1]}', "inputs.1 is 1: input should be a valid string"),
+        (b'{"run": 0, "input": "\\ud800"}', "the content: invalid JSON"),
     ],
 )
-def test_a_malformed_body_is_told_with_its_field(content, kind, status, message, client):
-    answer = client.post("/v1/predict", content=content, headers={"Content-Type": kind})
-    assert answer.status_code == status and message in answer.json()["error"], answer.text
+def test_a_malformed_body_is_told_with_its_field(content, message, client):
+    answer = client.post("/v1/predict", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400 and message in answer.json()["error"], answer.text
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("images", "../../etc/passwd", "input: this is not base64"),
-        ("images", "/etc/passwd/", "input: "),
-        ("images", "test:3", "input: this is not base64"),
-        ("images", base64.b64encode(b"no picture").decode(), "input: "),
-        ("series", "/etc/passwd", 'input is "/etc/passwd", expected an object: a list of numbers'),
-        ("table", {"width": "1"}, 'input.width is "1", expected a number'),
+        ("images", "../../etc/passwd", 'input is "../../etc/passwd": only base64 data'),
+        ("images", "/etc/passwd/", 'input is "/etc/passwd/": is not a picture'),
+        ("images", "test:3", 'input is "test:3": only base64 data'),
+        ("images", base64.b64encode(b"no picture").decode(), "is not a picture"),
+        ("series", "/etc/passwd", 'input is "/etc/passwd": input should be a valid dictionary'),
+        ("table", {"width": "1"}, 'input.width is "1": input should be a valid number'),
         ("table", {"width": 1}, "no column 'length'"),
-        ("dialogue", [], "input is [], expected a list of turns"),
-        ("dialogue", ["one", ""], "input[1] is blank"),
-        ("classification", None, "input is null, expected a text"),
-        ("classification", "x" * 2001, "input has 2,001 characters, expected at most 2,000"),
-        ("dialogue", ["x" * 1500] * 2, "input has 3,000 characters"),
+        ("dialogue", [], "input is []: list should have at least 1 item"),
+        ("dialogue", ["one", ""], 'input.1 is "": the text is blank'),
+        ("classification", None, "input is null: input should be a valid string"),
+        ("classification", "x" * 2001, "string should have at most 2000 characters"),
     ],
 )
 def test_no_input_names_a_file_or_is_of_another_kind(name, value, message, client):
@@ -350,8 +333,6 @@ def test_a_long_body_is_refused_before_it_is_read(folders):
     server = Server(open_runs([str(folders[number_of("classification")])]))
     with TestClient(server.app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
-        said = {"Content-Type": "application/json", "Content-Length": str(10**9)}
-        assert client.post("/v1/predict", content=b"{}", headers=said).status_code == 413
         sent = []
 
         def endless():
@@ -396,20 +377,6 @@ def test_no_request_breaks_the_server(path, body, run, client, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_the_schema_of_a_request_is_that_of_the_served_runs(client, folders):
-    (body,) = client.get("/openapi.json").json()["paths"]["/v1/predict"]["post"]["requestBody"]["content"].values()
-    schema = body["schema"]
-    assert schema["properties"]["run"]["maximum"] == len(folders) - 1
-    kinds = {one.get("contentEncoding", one["type"]) for one in schema["properties"]["input"]["anyOf"]}
-    assert kinds == {"string", "base64", "array", "object"}
-    assert schema["oneOf"] == [{"required": ["input"]}, {"required": ["inputs"]}]
-    models = {one["title"]: one for one in schema["properties"]["options"]["anyOf"]}
-    nbest = models["predict_translation"]["properties"]["nbest"]["anyOf"][0]
-    assert (nbest["type"], nbest["minimum"], nbest["maximum"]) == ("integer", 1, 1000)
-    options = {*models}
-    assert options == {f"predict_{name}" for name in task_names()}
-
-
 def test_runs_are_named_by_their_folders_unless_two_are_called_alike(folders):
     one, other = folders[0], folders[1]
     assert [run.name for run in open_runs([str(one), f"{other}/"])] == [one.name, other.name]
@@ -422,8 +389,8 @@ def test_runs_are_named_by_their_folders_unless_two_are_called_alike(folders):
 def together(*awaited):
     async def run():
         worker = Worker()
-        worker.start()
-        return await asyncio.gather(*(one(worker) for one in awaited), return_exceptions=True)
+        async with worker:
+            return await asyncio.gather(*(one(worker) for one in awaited), return_exceptions=True)
 
     return asyncio.run(run())
 
@@ -436,8 +403,8 @@ def test_more_requests_than_the_line_holds_are_refused():
         release.set()
 
     found = together(*(lambda worker: worker.call(lambda: release.wait(5)) for _ in range(WAITING + 3)), later)
-    assert sum(isinstance(one, BusyError) for one in found) in (2, 3)
-    assert all(one is True or one is None or isinstance(one, BusyError) for one in found)
+    assert sum(isinstance(one, HTTPException) for one in found) in (2, 3)
+    assert all(one is True or one is None or isinstance(one, HTTPException) for one in found)
 
 
 def test_what_nobody_waits_for_is_stopped_at_the_next_module():
@@ -464,7 +431,7 @@ def test_too_slow_a_look_ends_with_a_message(folders, monkeypatch):
         while True:
             one.run().model(torch.zeros(1, 2, dtype=torch.long), None)
 
-    monkeypatch.setattr(one, "saved", slow)
+    monkeypatch.setattr(one, "look", slow)
     monkeypatch.setattr(one.run().model, "forward", lambda *_: time.sleep(0.01))
     with TestClient(Server([one], seconds=0.3).app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
@@ -496,7 +463,7 @@ def test_an_error_that_is_no_exception_ends_neither_the_answers_nor_the_server(f
 def listening_to(folder):
     """The address of a server with a run, and its guard."""
     guard = Server(open_runs([str(folder)])).app([HOST], TOKEN)
-    config = uvicorn.Config(guard, http=app.Connection, log_level="critical", timeout_keep_alive=60)
+    config = uvicorn.Config(guard, http="h11", log_level="critical")
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -508,57 +475,6 @@ def listening_to(folder):
         finally:
             serving.should_exit = True
             thread.join()
-
-
-@pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: 127", ANSWERED, ANSWERED + b"GET /v1"])
-def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(sent, folders, monkeypatch):
-    monkeypatch.setattr(app, "HEAD_SECONDS", 0.2)
-    with listening_to(folders[0]) as (address, _):
-        with socket.create_connection(address, timeout=0.05) as slow:
-            slow.sendall(sent)
-            got, closed = b"", False
-            while not closed:  # with a byte each time
-                try:
-                    part = slow.recv(10_000)
-                    closed, got = not part, got + part
-                except TimeoutError:
-                    with contextlib.suppress(ConnectionError):
-                        slow.sendall(b"x")
-                except ConnectionError:
-                    closed = True
-        assert got.startswith(b"HTTP/1.1 200") is sent.startswith(ANSWERED)
-
-
-def test_a_client_that_reads_no_answer_is_closed(folders, monkeypatch):
-    monkeypatch.setattr(app, "HEAD_SECONDS", 0.2)
-    with listening_to(folders[0]) as (address, guard):
-        with socket.create_connection(address) as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            with contextlib.suppress(ConnectionError):
-                for _ in range(400):  # pages of more bytes than the system buffers
-                    client.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
-            deadline = time.monotonic() + 20
-            time.sleep(0.3)
-            while guard.open and time.monotonic() < deadline:
-                time.sleep(0.05)
-            assert not guard.open
-            with pytest.raises(ConnectionError):
-                while True:
-                    client.sendall(b"x")
-
-
-def test_connections_beyond_the_limit_are_closed_and_those_within_answer(folders, monkeypatch):
-    monkeypatch.setattr(app.Connection, "most", 2)
-    with listening_to(folders[0]) as (address, _), contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(socket.create_connection(address, timeout=5)) for _ in range(4)]
-        answers = []
-        for client in clients:
-            try:
-                client.sendall(ANSWERED)
-                answers.append(client.recv(1000)[:15])
-            except ConnectionError:
-                answers.append(b"")
-        assert answers == [b"HTTP/1.1 200 OK"] * 2 + [b""] * 2
 
 
 def test_a_request_with_two_lengths_is_refused_and_what_it_hides_is_not_read(folders):
@@ -574,18 +490,6 @@ def test_a_request_with_two_lengths_is_refused_and_what_it_hides_is_not_read(fol
                 got += part
     assert got.startswith(b"HTTP/1.1 400 ") and got.count(b"HTTP/1.1") == 1
     assert b"Content-Length and Transfer-Encoding exclude each other" in got
-
-
-def test_the_limit_of_connections_leaves_descriptors_and_errors_of_accepting_are_few():
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 256), before[1]))
-    try:
-        assert started_here._most_connections() == 96
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    record = logging.makeLogRecord({})
-    once = started_here._OnceASecond()
-    assert [once.filter(record) for _ in range(100)].count(True) == 1
 
 
 # The process -----------------------------------------------------------------------------------------------------
@@ -621,9 +525,9 @@ def test_ctrl_c_ends_it_at_once_also_with_an_open_stream_and_a_half_sent_request
         with socket.create_connection(("127.0.0.1", int(link[1]))) as half:
             half.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: 127")
             with asked(link[1], link[2], "/api/write", body) as gone:  # a client that goes away in the middle
-                assert gone.readline().startswith(b"event")
+                assert gone.readline().startswith(b'{"piece"')
             with asked(link[1], link[2], "/api/write", body) as stream:
-                assert stream.readline().startswith(b"event")
+                assert stream.readline().startswith(b'{"piece"')
                 begun = time.monotonic()
                 started.send_signal(signal.SIGINT)
                 assert started.wait(timeout=20) == 0 and time.monotonic() - begun < 5

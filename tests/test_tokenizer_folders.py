@@ -237,14 +237,18 @@ def not_text(folder):
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
-        (lambda folder: folder.mkdir(), RunError, "has no tokenizer: neither tokenizer.json, nor vocab.txt"),
+        (
+            lambda folder: folder.mkdir(),
+            RunError,
+            "has no tokenizer that heed reads: neither tokenizer.json, nor vocab.txt",
+        ),
         (damaged("{"), RunError, r"tokenizer\.json is damaged"),
-        (damaged("[1]"), RunError, "it holds a list, expected an object"),
+        (damaged("[1]"), RunError, "input should be an object"),
         (damaged("{}"), RunError, "it has no 'model'"),
         (damaged('{"model": {"type": "WordPiece", "vocab": {"a": "b"}}}'), RunError, "is damaged"),
         (not_text, RunError, r"vocab\.txt is damaged"),
         (other("BertJapaneseTokenizer"), ConfigError, "is 'BertJapaneseTokenizer', which heed does not support"),
-        (bert(CASED, False, do_lower_case="no"), ConfigError, 'do_lower_case is "no", expected true or false'),
+        (bert(CASED, False, do_lower_case="no"), ConfigError, 'do_lower_case is "no": input should be a valid boolean'),
         (bert(CASED, False, added_tokens_decoder=[1]), RunError, "added_tokens_decoder has no tokens by number"),
         (other_decoder, ConfigError, "its decoder is ByteFallback, which heed does not support"),
     ],
@@ -259,9 +263,10 @@ def test_what_cannot_be_read_is_refused(tmp_path, make, error, said):
 def test_xlm_roberta_needs_the_file_that_transformers_makes_of_its_pieces(tmp_path):
     folder = tmp_path / "their"
     spm(folder)
-    with pytest.raises(RunError, match=r"lacks tokenizer\.json, from which heed reads XLM") as caught:
+    with pytest.raises(RunError, match=r"has no tokenizer that heed reads: neither tokenizer\.json") as caught:
         read_tokenizer(folder, {"model_type": "xlm-roberta"})
-    exec(f"from transformers import AutoTokenizer; {str(caught.value).partition('makes it: ')[2]}")
+    line = str(caught.value).partition("trained from: ")[2]
+    exec(f"from transformers import AutoTokenizer; FOLDER = {str(folder)!r}; {line}")
     ours, _ = read_tokenizer(folder, {"model_type": "xlm-roberta"})
     theirs = AutoTokenizer.from_pretrained(folder)
     assert ours.encode(LINES[0]).ids == theirs.encode(LINES[0], add_special_tokens=False)

@@ -242,7 +242,7 @@ def from_python(task: str, first: bool) -> Iterator[tuple[str, Any]]:
         yield "options", {f"{of} {name}": tried(options_of, task, of, {name: 1}) for of, name in sorted(every)}
     with TestClient(Server(open_runs(["run"])).app(["h:1"], "t"), base_url="http://h:1") as client:
         client.headers["Authorization"] = "Bearer t"
-        yield "GET", [client.get("/v1/runs").json(), told(client.get("/openapi.json").text, page=True)]
+        yield "GET", client.get("/v1/runs").json()
         body: Answers = {"input": posted}
         predicted = (body, {"inputs": [posted] * 2}, {"input": None}, body | {"options": {"nbest": 2}})
         asking = [*(("v1/predict", one) for one in predicted), ("api/write", body)]

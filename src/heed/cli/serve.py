@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import secrets
 import socket
 import time
@@ -19,12 +18,12 @@ from heed.storage.files import read_text
 if TYPE_CHECKING:
     import uvicorn
 
-    from heed.serve.app import Guard
-
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """Addresses that only this machine reaches."""
 _BACKLOG = 32
 """Connections that wait to be accepted, and tries of asyncio to accept some at a time."""
+_CONNECTIONS = 200
+"""Connections at once; those beyond are told that the server is busy."""
 _SHORTEST = 20
 """Fewest characters of a token."""
 
@@ -34,12 +33,11 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
     try:
         import uvicorn
 
-        from heed.serve.app import Connection, Server
+        from heed.serve.app import Server
     except ImportError as error:
         raise ConfigError(f"heed serve needs {error.name}; install it with: pip install -e '.[serve]'") from None
     from heed.serve.served import open_runs
 
-    Connection.most = _most_connections()
     token = _token(options)
     runs = open_runs(names, options.force, options.device)
     listening = _listen(options)
@@ -50,13 +48,14 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
     serving = uvicorn.Server(
         uvicorn.Config(
             guard,
-            http=Connection,
+            http="h11",
             log_level="critical",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=0,
             ws="none",
             backlog=_BACKLOG,
+            limit_concurrency=_CONNECTIONS,
         )
     )
     link = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else here}:{port}/"
@@ -65,36 +64,17 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
     if options.open_it:
         webbrowser.open(f"{link}#{token}")
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # a client that goes away is no reason for a warning
-    logging.getLogger("asyncio").addFilter(_OnceASecond())  # without descriptors, each try to accept is an error
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(serving, guard, listening, options.minutes))
+        asyncio.run(_serve(serving, listening, options.minutes))
 
 
-def _most_connections() -> int:
-    """Connections at once that leave the server enough descriptors for files."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 200
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 1_000 if limit == resource.RLIM_INFINITY else max(1, min(1_000, limit // 2 - _BACKLOG))
-
-
-class _OnceASecond(logging.Filter):
-    """Lets one record a second pass."""
-
-    _passed = -math.inf
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if passes := time.monotonic() - self._passed >= 1:
-            self._passed = time.monotonic()
-        return passes
-
-
-async def _serve(serving: uvicorn.Server, guard: Guard, listening: socket.socket, minutes: float | None) -> None:
+async def _serve(serving: uvicorn.Server, listening: socket.socket, minutes: float | None) -> None:
     async def end_when_idle() -> None:
-        while minutes is not None and (guard.open or time.monotonic() - guard.last < 60 * minutes):
+        state, asked, last = serving.server_state, 0, time.monotonic()
+        while minutes is not None and time.monotonic() - last < 60 * minutes:
             await asyncio.sleep(0.2)
+            if state.tasks or state.total_requests != asked:
+                asked, last = state.total_requests, time.monotonic()
         if minutes is not None:
             serving.should_exit = True
 

@@ -12,10 +12,9 @@ those of a beam search may differ if one of these exceptions matters.
 An output that ends is kept only if it is among the `beam_size` best of its step. The scores and probabilities shown are
 the model's own, computed for the outputs found.
 
-The check: both decode 16 sentences of the validation set (random tokens, if the run's data is gone), greedily and with
-a beam of 5. For float32, the run must give every token of the exported model's outputs the same log-probability, to
-0.001 nats, and greedy outputs must be the same tokens unless two are equally probable. Outputs of the beam that differ
-are counted and printed; for int8, all differences.
+The check: both decode 16 sentences of the validation set (random tokens, if the run's data is gone) greedily. For
+float32, the run must give every token of the exported model's outputs the same log-probability, to 0.001 nats, and
+outputs must be the same tokens unless two are equally probable. For int8, differences are counted and printed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import os
 import random
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -182,10 +181,8 @@ class CTranslate2Writer:
         """The maximum number of tokens of an output; the start token takes one position."""
         return self.num_positions - 1
 
-    def write(
-        self, sources: Sequence[list[int]], options: SearchOptions, patience: float = 1.0
-    ) -> list[list[Hypothesis]]:
-        """Search for the best outputs; a beam search ends after `patience * beam_size` outputs of a source.
+    def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+        """Search for the best outputs.
 
         Returns:
             `num_best` hypotheses per source, best first, with the log-probabilities of the model.
@@ -207,7 +204,6 @@ class CTranslate2Writer:
             batch_type="tokens",
             max_input_length=0,
             beam_size=options.beam_size,
-            patience=patience,
             num_hypotheses=options.num_best,
             length_penalty=options.length_penalty,
             min_decoding_length=options.min_length,
@@ -224,29 +220,22 @@ class CTranslate2Writer:
             )
         return self._scored(sources, written, options.length_penalty)
 
-    def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
-        """Natural log-probability of each token of given outputs, and of an end token after them."""
-        results = self._translator.score_batch(
-            [[self._source[i] for i in source] for source in sources],
-            [[self._target[i] for i in target] for target in targets],
-            max_batch_size=_TOGETHER,
-            batch_type="tokens",
-            max_input_length=0,
-        )
-        return [list(result.log_probs) for result in results]
-
     def _scored(
         self, sources: Sequence[list[int]], written: list[list[list[int]]], length_penalty: float
     ) -> list[list[Hypothesis]]:
         """Hypotheses with scores from a teacher-forced pass, since a search returns only sums of renormalised ones."""
         pairs = [(source, ids) for source, group in zip(sources, written, strict=True) for ids in group]
-        end = [self._special.end]
-        tokens = [ids[:-1] if ids[-1:] == end else ids for _, ids in pairs]
+        tokens = [ids[:-1] if ids[-1:] == [self._special.end] else ids for _, ids in pairs]
+        scored = self._translator.score_batch(
+            [[self._source[i] for i in source] for source, _ in pairs],
+            [[self._target[i] for i in ids] for ids in tokens],
+            max_batch_size=_TOGETHER,
+            batch_type="tokens",
+            max_input_length=0,
+        )
         hypotheses = []
-        for ids, (_, whole), log_probs in zip(
-            tokens, pairs, self.log_probs([source for source, _ in pairs], tokens), strict=True
-        ):
-            log_probs = log_probs[: len(whole)]
+        for ids, (_, whole), result in zip(tokens, pairs, scored, strict=True):
+            log_probs = result.log_probs[: len(whole)]  # the last one is of an end token
             score = sum(log_probs) / max(1, len(log_probs)) ** length_penalty
             hypotheses.append(Hypothesis(tuple(ids), tuple(log_probs), score, len(ids) < len(whole)))
         remaining = iter(hypotheses)
@@ -254,33 +243,24 @@ class CTranslate2Writer:
 
 
 _SENTENCES = 16
-_BEAM = 5
 _CLOSE = 1e-3
 """Difference of log-probabilities in nats that float32 rounding may cause."""
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Numbers of outputs that differ, in greedy decoding and with a beam of 5.
-
-    `log_prob` is the largest difference in log-probability of a token of the exported model's outputs, in nats.
-    """
+    """The number of greedy outputs that differ, and the largest difference of a log-probability, in nats."""
 
     sentences: int
     taken_from: str
     greedy: int
-    beam: int
     log_prob: float
 
     def __str__(self) -> str:
         return (
-            f"{self.sentences} {self.taken_from}: {_differ(self.greedy)} greedily, {_differ(self.beam)} with beam "
-            f"{_BEAM}; log-probabilities of tokens differ by at most {self.log_prob:.2g}"
+            f"{self.sentences} {self.taken_from}: {self.greedy} outputs differ; log-probabilities of tokens differ by "
+            f"at most {self.log_prob:.2g}"
         )
-
-
-def _differ(count: int) -> str:
-    return f"{count or 'no'} output{'s differ' if count != 1 else ' differs'}"
 
 
 def _sources(task: Any, longest: int) -> tuple[list[list[int]], str]:
@@ -299,17 +279,10 @@ def _sources(task: Any, longest: int) -> tuple[list[list[int]], str]:
     return [task.input.framed(ids) for ids in random_ids], "sentences of random tokens (the run's data cannot be read)"
 
 
-@torch.no_grad()
-def _log_probs(model: Transformer, source: list[int], start: int, written: list[int]) -> list[float]:
-    """The log-probability of each token of an output."""
-    logits = model.logits(model(*pad_rows([source]), torch.tensor([[start, *written[:-1]]]))[0])
-    return [row[i].item() for row, i in zip(torch.log_softmax(logits, dim=-1), written, strict=True)]
-
-
 def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
-    """Decode validation sentences (or random tokens) with both, greedily and with a beam, and compare.
+    """Decode validation sentences (or random tokens) with both, greedily, and compare.
 
-    With `exact`, log-probabilities must be the same, and greedy outputs, except where two tokens are equally probable.
+    With `exact`, log-probabilities must be the same, and outputs, except where two tokens are equally probable.
 
     Raises:
         RunError: The outputs differ; the message shows a sentence and both outputs.
@@ -318,36 +291,33 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
     settings, special = task.config.generation, task.input.target_tokenizer.special
     limit = min(settings.max_length or 200, writer.longest_output)
     penalty, never = settings.length_penalty, task.head.never_written(model.eval())
-    greedy = SearchOptions(special.end, limit, settings.min_length, length_penalty=penalty, forbidden=never)
-    counts, largest = [], 0.0
-    for how, options in (("greedily", greedy), (f"with beam {_BEAM}", replace(greedy, beam_size=_BEAM))):
+    options = SearchOptions(special.end, limit, settings.min_length, length_penalty=penalty, forbidden=never)
+    with without_gradient():
+        memory = model.encode(*pad_rows(sources))
+    ours = generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
+    differing, largest = 0, 0.0
+    for source, (mine,), (other,) in zip(sources, ours, writer.write(sources, options), strict=True):
+        a, b = ([*written.tokens, *[special.end] * written.finished] for written in (mine, other))
         with without_gradient():
-            memory = model.encode(*pad_rows(sources))
-        ours = generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
-        differing = 0
-        for source, (mine, *_), (other, *_) in zip(sources, ours, writer.write(sources, options), strict=True):
-            a, b = ([*one.tokens, *[special.end] * one.finished] for one in (mine, other))
-            again = _log_probs(model, source, special.start, b)
-            off = max(abs(x - y) for x, y in zip(again, other.log_probs, strict=True))
-            first = next((n for n, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]), None)
-            differing += a != b
-            largest = max(largest, off)
-            problem = ""
-            if off > _CLOSE:
-                problem = f"log-probabilities of the exported model are off by up to {off:.2g} {how}"
-            elif options is greedy and first is not None and abs(mine.log_probs[first] - again[first]) > _CLOSE:
-                problem = f"the exported model has a different output {how}"
-            if exact and problem:
-                decode, text = task.input.target_tokenizer.decode, task.input.source_tokenizer.decode(source)
-                instead = f"{decode(other.tokens)!r} instead of {decode(mine.tokens)!r} for {text!r}"
-                raise RunError(f"{problem}: {instead}; the export was discarded")
-        counts.append(differing)
-    return SelfCheck(len(sources), taken_from, counts[0], counts[1], largest)
+            logits = model.logits(model(*pad_rows([source]), torch.tensor([[special.start, *b[:-1]]]))[0])
+        again = logits.log_softmax(-1)[range(len(b)), b].tolist()
+        off = max(abs(x - y) for x, y in zip(again, other.log_probs, strict=True))
+        first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+        tied = first is None or abs(mine.log_probs[first] - again[first]) <= _CLOSE
+        if exact and (off > _CLOSE or not tied):
+            decode, text = task.input.target_tokenizer.decode, task.input.source_tokenizer.decode(source)
+            raise RunError(
+                f"the exported model differs by up to {off:.2g} in log-probabilities: {decode(other.tokens)!r} instead "
+                f"of {decode(mine.tokens)!r} for {text!r}; the export was discarded"
+            )
+        differing += a != b
+        largest = max(largest, off)
+    return SelfCheck(len(sources), taken_from, differing, largest)
 
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
 """Engines other than torch, with the storage of their matrices: float32, or 8 bits with one scale for each row."""
-_DESCRIPTION, _FORMAT = "export.json", 1
+_DESCRIPTION = "export.json"
 _POSITIONS = 4_096
 """Number of sinusoidal positions to export: more than sentences have, and small compared with the weights."""
 
@@ -394,7 +364,6 @@ def export_translation(
         writer = CTranslate2Writer(part, *tokenizers, positions)
         check = self_check(task, transformer, writer, exact=quantization == "float32")
         description = {
-            "format": _FORMAT,
             "engine": to,
             "quantization": quantization,
             "positions": positions,
@@ -419,21 +388,15 @@ def open_engine(folder: Path, task: Any, engine: str) -> CTranslate2Writer:
         raise ConfigError(f"unknown engine '{engine}'{suggest(engine, ['torch', *ENGINES])}")
     quantization = ENGINES[engine]
     path = _place(folder, quantization)
-    command = f"heed export {shell_word(folder)} --to ctranslate2"
-    if quantization != "float32":
-        command += f" --quantization {quantization}"
+    command = f"heed export {shell_word(folder)} --to ctranslate2 --quantization {quantization}"
     if not os.path.isdir(path):
         raise RunError(f"'{folder}' was not exported for {engine}; export it with: {command}")
-    problem, description = "", {}
-    if damage := describe_damage(path):
-        name, what = next(iter(damage.items()))
-        problem = f"{path / name} is {what}"
-    elif (description := read_object(path / _DESCRIPTION))["format"] != _FORMAT:
-        problem = f"{path} has format {description['format']}, but this version of heed reads format {_FORMAT}"
-    elif description["weights"] != checksum(folder / folders.WEIGHTS):
-        problem = f"the weights of {folder} have changed since it was exported"
-    if problem:
-        raise RunError(f"{problem}; export the run again with: {command}")
+    again = f"export the run again with: {command}"
+    for name, problem in describe_damage(path).items():
+        raise RunError(f"{path / name} is {problem}; {again}")
+    description = read_object(path / _DESCRIPTION)
+    if description["weights"] != checksum(folder / folders.WEIGHTS):
+        raise RunError(f"the weights of {folder} have changed since it was exported; {again}")
     return CTranslate2Writer(path, task.input.source_tokenizer, task.input.target_tokenizer, description["positions"])
 
 

@@ -17,7 +17,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, find_checkpoint
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
-from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, Settings, store
+from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, store
 from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
@@ -146,15 +146,12 @@ def build(
         RunError: A tensor is missing or has another shape.
         ConfigError: A field that heed lacks.
     """
-    family, settings = checkpoint.family, checkpoint.settings
+    family = checkpoint.family
     kind = HEADS[spec_of(task_name).checkpoints]
     heads = kind.named(checkpoint)
-    fields = family.fields(settings, checkpoint.files, heads)
+    fields = family.fields(checkpoint.files, heads)
     sections = kind.sections(checkpoint, heads, fields)
     fields |= sections.get("model", {})
-    for ours in {"num_layers", "decoder_layers"} & family.names.keys():
-        if (fields[ours] or 0) > (most := len(checkpoint.files.names)):
-            raise settings.wrong(family.names[ours][0], f"at most {most:,}: the checkpoint has {most:,} tensors")
     values: dict[str, Any] = {
         **sections,
         "task": task_name,
@@ -162,14 +159,16 @@ def build(
         "tokenizer": {**_tokenizer_section(checkpoint), **sections.get("tokenizer", {})},
         "model": {"name": family.model, "size": "base", **fields},
     }
-    config = check_config(_with_given(values, given or {}), str(settings.path))
+    config = check_config(_with_given(values, given or {}), str(checkpoint.folder / CONFIG))
     task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
     body, _ = task.model_and_head()
-    table = kind.placed(family.table(Wanted(settings, body, heads, checkpoint.tied)))
+    table = kind.placed(family.table(Wanted(body, heads, checkpoint.tied)))
     try:
         shapes = shapes_of(task)
     except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
-        raise ConfigError(f"{settings.path}: no model has these sizes: {' '.join(str(error).split())}") from None
+        raise ConfigError(
+            f"{checkpoint.folder / CONFIG}: no model has these sizes: {' '.join(str(error).split())}"
+        ) from None
     loaded = load_tensors(table, checkpoint.files, shapes)  # compared before a model of these sizes is made
     model = task.build_model()
     empty = {name: tensor for name, tensor in model.state_dict().items() if not tensor.numel()}  # without labels
@@ -183,8 +182,8 @@ def _task_of(checkpoint: Checkpoint) -> str:
     if (name := heads_of(checkpoint.architecture)) is None or name not in tasks:
         known = [one for one in checkpoint.family.architectures.values() if heads_of(one) in tasks]
         raise ConfigError(
-            f"{checkpoint.settings.path}: the architecture {checkpoint.architecture} is for a task that heed does not "
-            f"have; supported architectures of {checkpoint.family.model_type}: {', '.join(known)}"
+            f"{checkpoint.folder / CONFIG}: the architecture {checkpoint.architecture} is for a task that heed "
+            f"does not have; supported architectures of {checkpoint.family.model_type}: {', '.join(known)}"
         )
     return tasks[name]
 
@@ -349,8 +348,8 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
-    written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, exportable.tied
-    table = kind.placed(family.table(Wanted(*written)))
+    wanted = Wanted(exportable.body, exportable.heads, exportable.tied)
+    table = kind.placed(family.read(final / CONFIG, settings).table(wanted))
     model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
     tensors = {name.removeprefix(bare): tensor.cpu() for name, tensor in store(table, model.state_dict()).items()}
@@ -380,7 +379,7 @@ def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabu
 
 def _family(
     run: Run, exportable: Exportable, origin: Origin | None, vocabularies: Vocabularies
-) -> tuple[Family, dict[str, Any]]:
+) -> tuple[type[Family], dict[str, Any]]:
     """The family to write a run as: that of its original checkpoint, or the first that can express it."""
     fitting = [family for family in FAMILIES if family.model == run.config.model.name]
     if not fitting:
@@ -404,7 +403,7 @@ def _family(
 
 
 def _settings(
-    family: Family, fields: Mapping[str, Any], exportable: Exportable, origin: Origin | None
+    family: type[Family], fields: Mapping[str, Any], exportable: Exportable, origin: Origin | None
 ) -> dict[str, Any]:
     """The fields of config.json: those of the run, and further ones of its original checkpoint."""
     before = origin.settings if origin is not None and origin.family == family.model_type else {}

@@ -28,18 +28,15 @@
     }
   };
 
-  const events = async function* (path, body, signal) {
+  // The values of lines of JSON as they come.
+  const lines = async function* (path, body, signal) {
     const reader = (await request(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
     for (let rest = ""; ;) {
       const { value, done } = await reader.read();
       if (done) return;
-      const parts = (rest + value).split("\n\n");
-      rest = parts.pop();
-      for (const part of parts) {
-        const [name, data] = part.split("\n").map((line) => line.slice(line.indexOf(": ") + 2));
-        if (name === "error") throw new Error(JSON.parse(data));
-        yield [name, JSON.parse(data)];
-      }
+      const whole = (rest + value).split("\n");
+      rest = whole.pop();
+      yield* whole.map((line) => JSON.parse(line));
     }
   };
 
@@ -212,7 +209,10 @@
       const text = made("p", { class: "written", dir: "auto" });
       box.replaceChildren(text);
       $("#answer").hidden = false;
-      for await (const [name, piece] of events("/api/write", body, signal)) if (name === "piece") text.textContent += piece;
+      for await (const { piece, error } of lines("/api/write", body, signal)) {
+        if (error) throw new Error(error);
+        text.textContent += piece;
+      }
       const written = text.textContent;
       if (!written.trim()) text.replaceChildren(made("span", { class: "hint" }, "The output has no words."));
       return written;
@@ -368,17 +368,15 @@
 
   // Curves --------------------------------------------------------------------------------------------------------
 
-  let drawing = null;
   $("#curves").addEventListener("toggle", async () => {
-    if (drawing) drawing.abort();
-    if (!$("#curves").open) return;
-    drawing = new AbortController();
-    const box = $("#curves div");
+    const box = $("#curves div"), of = run;
     try {
-      for await (const [name, html] of events("/api/curves", { run: runs.indexOf(run) }, drawing.signal)) {
-        if (name === "piece") box.replaceChildren(...parts(html));
+      while ($("#curves").open && run === of) {
+        box.replaceChildren(...parts(await (await request("/api/curves", { run: runs.indexOf(run) })).text()));
+        if (!run.training) return;
+        await wait(5);
       }
-    } catch (error) { if (error.name !== "AbortError") box.replaceChildren(made("p", { class: "hint" }, error.message)); }
+    } catch (error) { box.replaceChildren(made("p", { class: "hint" }, error.message)); }
   });
 
   // Begin ---------------------------------------------------------------------------------------------------------

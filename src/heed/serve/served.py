@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import os
-import re
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,34 +14,19 @@ from typing import Any
 import numpy as np
 
 from heed import folder
-from heed.data.pictures import decode
-from heed.errors import ConfigError, DataError, HeedError, HeedWarning, RunError
+from heed.errors import ConfigError, DataError, HeedError, HeedWarning
 from heed.runs.loading import load
+from heed.serve import requests
 from heed.show.document import Shown
 from heed.show.shown import ShownLook
 from heed.storage.files import CHECKSUMS
 from heed.tasks import CAPABILITIES, DEFAULT, options_of, spec_of
 from heed.tasks.base import Flag
-from heed.tasks.base.curves import curves_of
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.run import Run
 
-CHARACTERS = 2_000
-"""Most characters of an input."""
-PAIR = "text", "second"
-"""The fields of a pair of texts."""
-PICTURE = 8 * 2**20
-"""Most bytes of a picture."""
 _KEPT = 8
-"""Looks that are kept, so that saving one or opening a number of it does not compute it again."""
-_ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
-"""Options of the commands that concern files, or output other than JSON."""
-
-
-def flags_of(task: str, command: str) -> list[Flag]:
-    """The options of a command that a request may have; none of them names a file."""
-    flags = spec_of(task).flags_of(command)
-    return [flag for flag in flags if flag.metavar != "FILE" and flag.name not in _ELSEWHERE]
+"""Looks that are kept."""
 
 
 class Served:
@@ -59,43 +41,31 @@ class Served:
         self._looks: dict[str, Shown] = {}  # the last ones
         self.others: list[Served] = []  # all runs of the server; `run-N` of `beside` is one of them
 
-    # What it is ------------------------------------------------------------------------------------------------------
-
-    @property
-    def training(self) -> bool:
-        """True if the run has not finished."""
-        return folder.state_of(self.path) is not folder.State.FINISHED
-
     def run(self) -> Run:
         """The run, opened again if its folder or zip file has changed; of a run in training, the best weights so far.
 
         Raises:
-            RunError: It has no weights yet, is damaged, was removed, or was replaced by a run of another task.
+            RunError: It has no weights yet, is damaged, or was removed.
         """
         if self._packed is not None:
             self.path = folder.find(self._packed)
-        seal = self.path / CHECKSUMS
-        written = self.path, folder.state_of(self.path), self.newest(), seal.read_bytes() if seal.is_file() else b""
+        marks = (self.path / CHECKSUMS, *sorted(self.path.glob("checkpoints/step-*")))
+        written = [(str(mark), mark.stat().st_ino, mark.stat().st_mtime_ns) for mark in marks if mark.exists()]
         if self._run is None or self._opened != written:
             with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
-                run = load(self.path, force=self._force, device=self._device)
-            if run.config.task != self.task:
-                raise RunError(
-                    f"'{self._packed or self.path}' was replaced by a run of {run.config.task}, and the server was "
-                    f"started with a run of {self.task}: start the server again"
-                )
-            self._run, self._opened = run, written
+                self._run = load(self.path, force=self._force, device=self._device)
+            self._opened, self.task = written, self._run.config.task
             self.__dict__.pop("kind", None)
             self._looks.clear()
         return self._run
 
-    def newest(self) -> list[str]:
-        """The checkpoints of a run that has not finished."""
-        return sorted(path.name for path in self.path.glob("checkpoints/step-*")) if self.training else []
-
     def facts(self) -> dict[str, Any]:
         """What a client must know to ask, or why it cannot ask yet; opens the run."""
-        known = {"name": self.name, "task": self.task, "training": self.training}
+        known = {
+            "name": self.name,
+            "task": self.task,
+            "training": folder.state_of(self.path) is not folder.State.FINISHED,
+        }
         try:
             run: Any = self.run()
         except HeedError as error:
@@ -110,9 +80,7 @@ class Served:
             "columns": [*run.task.axes()["columns"]] if self.kind in ("row", "columns") else [],
             "can": [name for name in CAPABILITIES if run.can(name)],
             "streams": outputs is not None and outputs.streams,
-            "options": {
-                command: [_fact(flag) for flag in flags_of(self.task, command)] for command in ("predict", "look")
-            },
+            "options": {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")},
             "note": run.so_far,
         }
 
@@ -122,42 +90,19 @@ class Served:
         kind = spec_of(self.task).input
         return "pair" if kind == "text" and getattr(self.run().task, "pairs", False) else kind
 
-    # Inputs ----------------------------------------------------------------------------------------------------------
-
     def read(self, value: Any, where: str = "input") -> Any:
         """An input as `look` takes it.
 
         Raises:
             DataError: It is of another kind, or too long; the message begins with `where`.
         """
-        kind = self.kind
-        if kind == "text" and not isinstance(value, dict):  # pretraining reads both
-            return _text(value, where)
-        if kind == "picture":
-            return _picture(value, where)
-        if kind == "turns":
-            value = [value] if isinstance(value, str) else value
-            _expect(isinstance(value, list) and value, value, where, "a list of turns, the first one first")
-            return _texts({f"{where}[{n}]": text for n, text in enumerate(value)}, where)
-        if kind in ("text", "pair"):
-            fields = dict(zip(PAIR, value, strict=False)) if isinstance(value, list) and len(value) == 2 else value
-            good = isinstance(fields, dict) and {*fields} == {*PAIR}
-            _expect(good, value, where, "an object with the fields text and second")
-            return tuple(_texts({f"{where}.{name}": fields[name] for name in PAIR}, where))
-        numbers = "a number" if kind == "row" else "a list of numbers"
-        _expect(isinstance(value, dict) and value, value, where, f"an object: {numbers} for each column")
-        for name, column in value.items():
-            every = column if kind == "columns" else [column]
-            good = isinstance(every, list) and all(type(number) in (int, float) for number in every)
-            _expect(good, column, f"{where}.{name}", numbers)
-        return value
-
-    # Answers ---------------------------------------------------------------------------------------------------------
+        return requests.read_input(self.kind, value, where)
 
     def _options(self, command: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a command, by keyword, with their defaults."""
-        flags = flags_of(self.task, command)
-        return options_of(self.task, command, {flag.name: options[flag.word] for flag in flags if flag.word in options})
+        checked = requests.checked_options(options, self.task, command)
+        flags = {flag.word: flag.name for flag in requests.flags_of(self.task, command)}
+        return options_of(self.task, command, {flags[word]: value for word, value in checked.items()})
 
     def _outputs(self, options: Mapping[str, Any], as_json: bool = False) -> TextOutputs | None:
         """The writer of `heed predict`; None for tasks whose inputs are no texts."""
@@ -177,9 +122,10 @@ class Served:
         outputs = self._outputs(options, as_json=True)
         if outputs is None:
             run: Any = self.run()
+            chosen = requests.checked_options(options, self.task, "predict")
             if self.kind == "columns":
-                return [np.asarray(run.predict(columns, **options)).tolist() for columns in inputs]
-            return [prediction.as_json() for prediction in run.predict(inputs, **options)]
+                return [np.asarray(run.predict(columns, **chosen)).tolist() for columns in inputs]
+            return [prediction.as_json() for prediction in run.predict(inputs, **chosen)]
         texts = [_line(outputs, text) for text in inputs]
         outputs.expect(texts, None)
         return [_json_of(written) for written in outputs.write(texts)]
@@ -195,42 +141,28 @@ class Served:
             raise ConfigError(f"a run of {self.task} writes no text")
         text = _line(outputs, text)
         outputs.expect([text], None)
-        if outputs.streams:
-            yield from outputs.grow(text)
-        else:
-            yield from ("\n".join(written.lines) for written in outputs.write([text]))
+        yield from outputs.grow(text) if outputs.streams else [outputs.answer(text)]
 
-    def look(self, asked: Mapping[str, Any]) -> Shown:
-        """A look as a request describes it; the last ones are kept.
+    def look(self, asked: requests.Asked) -> Shown:
+        """A look as a request describes it; the last ones are kept, so that saving or opening one is quick.
 
         Raises:
             HeedError: An option or the input cannot be used.
         """
         run: Any = self.run()
-        for name in ("steps", "overview", "sort") if self.kind == "picture" else ():
-            if asked.get(name):
-                raise ConfigError(f"{name}: looks at texts and series have it, those at pictures do not")
-        options = self._options("look", asked["options"])
-        opened, beside = [], [*options.get("beside", ())]
-        for n, name in enumerate(beside):
-            number = re.fullmatch(r"run-(\d{1,3})", name)
-            if number and int(number[1]) < len(self.others):
-                other = self.others[int(number[1])]
-                beside[n] = other.run()
-                opened.append(str(other._opened))
-        if beside:
-            options["beside"] = beside
-        key = json.dumps([asked, opened], sort_keys=True)
-        look = self._looks.pop(key, None)
-        if look is None:
-            chosen = {name: value for name, value in asked.items() if name not in ("input", "options")}
-            look = run.look(self.read(asked["input"]), **chosen, **options)
-        self._looks[key] = look
-        while len(self._looks) > _KEPT:
-            del self._looks[next(iter(self._looks))]
-        return look
+        options, served = self._options("look", asked.options), {f"run-{n}": run for n, run in enumerate(self.others)}
+        if beside := options.get("beside"):
+            options["beside"] = [served[name].run() if name in served else name for name in beside]
+        key = f"{asked.model_dump_json()} {[served[name]._opened for name in beside or () if name in served]}"
+        if key not in self._looks:
+            chosen = asked.model_dump(exclude={"run", "input", "options"}, exclude_none=True, exclude_defaults=True)
+            if self.kind == "picture" and (wrong := sorted(chosen.keys() & {"steps", "overview", "sort"})):
+                raise ConfigError(f"{wrong[0]}: looks at texts and series have it, those at pictures do not")
+            look = run.look(self.read(asked.input), **chosen, **options)
+            self._looks = {**dict([*self._looks.items()][1 - _KEPT :]), key: look}
+        return self._looks[key]
 
-    def number(self, asked: Mapping[str, Any], map: str, row: int, column: int) -> dict[str, Any]:
+    def number(self, asked: requests.Asked, map: str, row: int, column: int) -> dict[str, Any]:
         """One weight of a look: what it came from, as a page, as NumPy, and the edits that would set it.
 
         Raises:
@@ -249,25 +181,6 @@ class Served:
             "edit": None if edit is None else json.loads(str(edit)),
         }
 
-    def saved(self, asked: Mapping[str, Any], form: str) -> bytes:
-        """A look in a format."""
-        drawn = getattr(self.look(asked), form)()
-        return drawn if isinstance(drawn, bytes) else str(drawn).encode()
-
-    def curves(self) -> str:
-        """The curves of training as a page.
-
-        Raises:
-            RunError: Nothing was logged yet.
-        """
-        return curves_of(self.path, force=self._force).html()
-
-    def logged(self) -> object:
-        """What changes when more is logged."""
-        with suppress(OSError):
-            return [(path.name, path.stat().st_size) for path in sorted(self.path.glob("*.jsonl"))]
-        return None
-
 
 def _line(outputs: TextOutputs, text: Any) -> Any:
     """An input of a run of texts, as a line of a file; turns are one line."""
@@ -282,52 +195,9 @@ def _json_of(written: Any) -> Any:
 
 
 def _fact(flag: Flag) -> dict[str, Any]:
-    kind = "choice" if isinstance(flag.type, tuple) else flag.type.__name__
-    limits = {"default": flag.default, "several": flag.several, "least": flag.least, "most": flag.most}
-    choices = {"choices": list(flag.type)} if isinstance(flag.type, tuple) else {}
-    return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
-
-
-def shown(value: Any) -> str:
-    """A value in a message."""
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _expect(good: Any, value: Any, where: str, expected: str) -> None:
-    if not good:
-        raise DataError(f"{where} is {shown(value)}, expected {expected}")
-
-
-def _texts(values: Mapping[str, Any], where: str) -> list[str]:
-    """Several texts by their places, together as long as an input may be."""
-    texts = [_text(value, place) for place, value in values.items()]
-    _text("".join(texts), where)
-    return texts
-
-
-def _text(value: Any, where: str) -> str:
-    _expect(isinstance(value, str), value, where, "a text")
-    if len(value) > CHARACTERS:
-        raise DataError(f"{where} has {len(value):,} characters, expected at most {CHARACTERS:,}")
-    if not value.strip():
-        raise DataError(f"{where} is blank")
-    if re.search("[\ud800-\udfff]", value):
-        raise DataError(f"{where} has half a character (a surrogate without its other half)")
-    return str(value)
-
-
-def _picture(value: Any, where: str) -> Any:
-    _expect(isinstance(value, str), value, where, "a picture in base64")
-    if len(value) > PICTURE * 4 // 3 + 4:
-        raise DataError(f"{where} has about {len(value) * 3 // 4:,} bytes, expected at most {PICTURE:,}")
-    try:
-        data = base64.b64decode(value, validate=True)
-        pixels = decode.decode(data)
-        return pixels if pixels.dtype == np.uint8 else data  # a run scales more bits by its own levels
-    except (binascii.Error, ValueError) as error:
-        what = str(error) if isinstance(error, DataError) else "this is not base64"
-        raise DataError(f"{where}: {what}") from None
+    choices = list(flag.type) if isinstance(flag.type, tuple) else []
+    kind = flag.type.__name__ if isinstance(flag.type, type) else "choice"
+    return {**asdict(flag), "name": flag.word, "type": kind, "choices": choices}
 
 
 def open_runs(names: list[str], force: bool = False, device: str = "auto") -> list[Served]:
@@ -342,6 +212,6 @@ def open_runs(names: list[str], force: bool = False, device: str = "auto") -> li
     runs = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
     for served in runs:
         served.others = runs
-        if not served.training or served.newest():
+        if folder.state_of(served.path) is not folder.State.BEGUN:
             served.run()
     return runs

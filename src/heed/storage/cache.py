@@ -9,9 +9,8 @@ in this process (of a large file, in any) if device, inode, size and both its ti
 reported and made again; heed never removes anything, and a run in training has its files open and continues if the
 folder is removed.
 
-`digest_of` computes digests of data files and folders, cheap enough for every start. Of a file larger than 4 GiB, 256
-pieces of 1 MiB are compared; of a folder the names and sizes of all files and the contents of at most 2,000. Files that
-a file names (the pictures of a table) are not compared.
+`digest_of` computes digests of data files and folders, cheap enough for every start: of a folder, names and sizes of
+all files and the contents of at most 2,000. Files that a file names (the pictures of a table) are not compared.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from filelock import FileLock
 
 from heed.errors import DataError, DiskError
 from heed.storage.disk import write_folder, write_whole
-from heed.storage.files import cache_folder, checksum, describe_damage
+from heed.storage.files import Content, cache_folder, checksum, describe_damage
 
 FORMAT = 3
 """Format of entries; entries of another format are ignored."""
@@ -110,7 +109,7 @@ def temporary_entry(make: Callable[[Path], Mapping[str, Any]]) -> Entry:
         raise
 
 
-def content_of(path: Path) -> dict[str, Any]:
+def content_of(path: Path) -> Content:
     """The checksum of a file, which is not read again while its inode, size and time stamps stay the same.
 
     That holds within a process, for a large file also after it. The time of change (ctime) is updated by every write
@@ -120,18 +119,18 @@ def content_of(path: Path) -> dict[str, Any]:
     age = time.time() - max(stat.st_mtime, stat.st_ctime)
     if age <= (_FINE if stat.st_ctime_ns % 1_000_000_000 else _SETTLED):
         return checksum(path)
-    return dict(_settled_content(path.absolute(), tuple(getattr(stat, name) for name in _IDENTITY)))
+    return _settled_content(path.absolute(), tuple(getattr(stat, name) for name in _IDENTITY))
 
 
 @lru_cache(maxsize=256)
-def _settled_content(path: Path, identity: tuple[int, ...]) -> dict[str, Any]:
+def _settled_content(path: Path, identity: tuple[int, ...]) -> Content:
     """The checksum of a file that has not changed for a while."""
     memory = cache_folder() / "contents" / hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
     large = path.stat().st_size >= _LARGE
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(memory.read_text(encoding="utf-8")) if large else {}
         if tuple(known["identity"]) == identity:
-            return dict(known["content"])
+            return cast(Content, known["content"])
     content = checksum(path)
     if large and tuple(getattr(path.stat(), name) for name in _IDENTITY) == identity:
         text = json.dumps({"file": str(path), "identity": identity, "content": content})
@@ -141,13 +140,13 @@ def _settled_content(path: Path, identity: tuple[int, ...]) -> dict[str, Any]:
     return content
 
 
-def contents_of(paths: Sequence[str | Path]) -> list[dict[str, Any]] | None:
+def contents_of(paths: Sequence[str | Path]) -> list[Any] | None:
     """The checksums of files; for a folder, those of all files in it by name.
 
     None if one is missing, unreadable or a pipe (reading it reports the error).
     """
     with suppress(OSError):
-        contents: list[dict[str, Any]] = []
+        contents: list[Any] = []
         for path in map(Path, paths):
             if path.is_dir():
                 inside = [file for file in sorted(path.rglob("*")) if not file.is_dir()]
@@ -186,10 +185,6 @@ def _writing() -> Iterator[None]:
         raise CacheError(f"{problem}; set HEED_CACHE to a folder with room") from None
 
 
-_WHOLE = 1 << 32
-"""Bytes up to which a file is read whole; reading a terabyte would keep a run waiting for an hour."""
-_PIECES, _PIECE = 256, 1 << 20
-"""Pieces of a larger file that are read, spread evenly from its first byte to its last, and the bytes of each."""
 _FILES = 2_000
 """Files of a folder whose contents are read, spread evenly over their names; of the others only names and sizes."""
 
@@ -198,49 +193,30 @@ def digest_of(path: Path) -> dict[str, Any] | None:
     """The size and a hash of a file or folder, to detect changes.
 
     Args:
-        path: A regular file, read whole up to 4 GiB and in 256 pieces beyond; or a folder, by the names and sizes of
-            all its files and the contents of at most 2,000.
+        path: A regular file; or a folder, by the names and sizes of all its files and the contents of at most 2,000.
 
     Returns:
         Plain values; None if it is missing, unreadable, or a pipe or device, which can be read only once.
     """
     with suppress(OSError):
-        if path.is_dir():
-            return _of_folder(path)
         if path.is_file():
-            return _of_file(path)
+            return dict(content_of(path))
+        if path.is_dir():
+            files = {file.relative_to(path).as_posix(): file for file in _visible(path)}
+            hashed, every = hashlib.blake2b(digest_size=20), -(-len(files) // _FILES)
+            total = 0
+            for number, (name, file) in enumerate(sorted(files.items())):
+                size = file.stat().st_size
+                total += size
+                hashed.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+                if number % every == 0:
+                    hashed.update(content_of(file)["blake2b"].encode())
+            return {"files": len(files), "bytes": total, "blake2b": hashed.hexdigest()}
     return None
 
 
-def _of_file(path: Path) -> dict[str, Any]:
-    size = path.stat().st_size
-    if size <= _WHOLE:
-        return content_of(path)
-    hashed = hashlib.blake2b(digest_size=20)
-    with path.open("rb") as file:
-        for number in range(_PIECES):
-            file.seek((size - _PIECE) * number // (_PIECES - 1))
-            hashed.update(file.read(_PIECE))
-    return {"bytes": size, "pieces": _PIECES, "blake2b": hashed.hexdigest()}
-
-
-def _of_folder(path: Path) -> dict[str, Any]:
-    sizes = dict(sorted(_sizes(path, "")))
-    hashed, every = hashlib.blake2b(digest_size=20), -(-len(sizes) // _FILES)
-    for number, (name, size) in enumerate(sizes.items()):
-        hashed.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
-        if number % every == 0:
-            hashed.update(_of_file(path / name)["blake2b"].encode())
-    return {"files": len(sizes), "bytes": sum(sizes.values()), "blake2b": hashed.hexdigest()}
-
-
-def _sizes(folder: Path, before: str) -> list[tuple[str, int]]:
-    """Every visible file below a folder, by its name within, and its bytes."""
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):  # a link may lead back here
-                found += _sizes(Path(entry.path), f"{before}{entry.name}/")
-            elif entry.is_file() and not entry.name.startswith("."):
-                found.append((before + entry.name, entry.stat().st_size))
-    return found
+def _visible(folder: Path) -> Iterator[Path]:
+    """Every file below a folder that is not hidden; links to folders, which may lead back, are not followed."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (path for name in names if not name.startswith(".") and (path := Path(place, name)).is_file())

@@ -9,14 +9,14 @@ import errno
 import glob
 import io
 import json
+import mmap
 import os
 import re
-import resource
 import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -28,8 +28,12 @@ _NOT_FOR_FOLDERS = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errn
 """Error numbers of systems that cannot flush a folder."""
 _WRONG_PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Error numbers of a wrong path, as opposed to a problem with the disk."""
+_NO_ROOM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your disk quota is used up",
+    errno.EFBIG: "the file would be too large for the file system or ulimit -f",
+}
 _OPEN_FILES = ("/dev/fd/", "/dev/stdout", "/dev/stderr", "/proc/")
-_BLOCK = 2**20
 _STALE = 86_400
 """Seconds after which the temporary folder of another process counts as left by a kill."""
 _LONGEST_NAME = 255
@@ -44,7 +48,7 @@ def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = 
         RunError: The file exists, and `replace` is False.
     """
     part = hidden(path, "part") if replace else _part(path)
-    with _explained(path, None, part):
+    with _explained(path, None, left := [part]):
         _remove(part)
         part.touch(exist_ok=False)  # O_EXCL: no link is followed
         write(part)
@@ -53,7 +57,9 @@ def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = 
             os.replace(part, path)
         else:
             with _taken(path):
-                _link(part, path)
+                path.touch(exist_ok=False)
+            left.append(path)
+            os.replace(part, path)
         flush(path.parent)
 
 
@@ -79,14 +85,14 @@ def write_folder(
     """
     refuse_not_utf8(final)
     part, old = hidden(final, "part") if replace else _part(final), hidden(final, "old")
-    with _explained(final, needed, part):
+    with _explained(final, needed, [part]):
         _restore(old, final)
         for left in final.parent.glob(f".{glob.escape(final.name)}.*part"):
             if time.time() - left.lstat().st_mtime > _STALE:
                 _remove(left)
         shutil.rmtree(part, ignore_errors=True)
         _remove(part)
-        mkdir(part, exist_ok=False)
+        part.mkdir(parents=True)
         yield part
         files = sorted(path for path in part.rglob("*") if path.is_file())
         for path in files:
@@ -107,18 +113,6 @@ def write_folder(
             raise
         flush(final.parent)
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _link(part: Path, path: Path) -> None:
-    """Rename a file, unless the name is taken (FileExistsError)."""
-    try:
-        os.link(part, path)
-        part.unlink()
-    except FileExistsError:
-        raise
-    except OSError:  # the file system has no hard links
-        path.touch(exist_ok=False)
-        os.replace(part, path)
 
 
 @contextmanager
@@ -197,8 +191,7 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    once = _Once(raw)
-    text = io.TextIOWrapper(io.BufferedWriter(once), encoding="utf-8")
+    text = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -228,34 +221,7 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
                     part.unlink()
         raise
     finally:
-        once.close()  # so that no buffered data can follow
-
-
-class _Once(io.RawIOBase):
-    """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
-
-    def __init__(self, raw: io.FileIO) -> None:
-        self._raw = raw
-        self._refused: OSError | None = None
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._raw.fileno()
-
-    def write(self, data: Any) -> int:
-        if self._refused is not None:
-            raise self._refused
-        try:
-            return self._raw.write(data)
-        except OSError as error:
-            self._refused = error
-            raise
-
-    def close(self) -> None:
-        super().close()
-        self._raw.close()
+        raw.close()  # so that no buffered data can follow
 
 
 def _mode_of_output(path: Path, final: Path, part: Path) -> int | None:
@@ -283,14 +249,10 @@ def _is_open_as(raw: io.FileIO, path: Path) -> bool:
 
 def _cut_to_lines(raw: io.FileIO) -> int:
     """Truncate a file to its complete lines and return their number."""
-    count = position = end = 0
-    with suppress(OSError):
-        raw.seek(0)
-        while block := raw.read(_BLOCK):
-            count += block.count(b"\n")
-            if (last := block.rfind(b"\n")) >= 0:
-                end = position + last + 1
-            position += len(block)
+    with suppress(OSError, ValueError):  # an empty file cannot be mapped
+        with mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            end = content.rfind(b"\n") + 1
+            count = sum(1 for _ in iter(content.readline, b"")) - (end < len(content))
         raw.truncate(end)
         return count
     return 0
@@ -306,7 +268,6 @@ def _is_written_directly(path: Path) -> bool:
 @contextmanager
 def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iterator[None]:
     """Context manager that explains errors of the disk and of a wrong path, but not those of other files."""
-    earlier = _version(path)
     try:
         yield
     except BrokenPipeError:  # the reader of a pipe has gone: commands end silently
@@ -319,12 +280,7 @@ def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iter
         if error.errno in _WRONG_PATH:
             hint = f"; create the folder '{path.parent}' first" if error.errno == errno.ENOENT else ""
             raise ConfigError(f"cannot write '{path}': {os.strerror(error.errno)}{hint}") from None
-        if isinstance(error, PermissionError) and os.access(path, os.W_OK):
-            raise DiskError(
-                f"cannot write '{path}': no file can be created in its folder ({error.strerror}), where the new file "
-                "is written before it replaces the old one"
-            ) from None
-        raise (disk_error(error, path, needed, earlier) or error) from None
+        raise (disk_error(error, path, needed) or error) from None
 
 
 def make_folder(path: Path, exist_ok: bool = True) -> bool:
@@ -334,8 +290,9 @@ def make_folder(path: Path, exist_ok: bool = True) -> bool:
         ConfigError: The path is wrong: it, or one of its parents, is a file.
         DiskError: The disk is full or writing fails.
     """
+    _refuse_impossible(path)
     try:
-        mkdir(path, exist_ok)
+        path.mkdir(parents=True, exist_ok=exist_ok)
     except (FileExistsError, NotADirectoryError) as error:
         if isinstance(error, FileExistsError) and not exist_ok:
             return False
@@ -343,23 +300,6 @@ def make_folder(path: Path, exist_ok: bool = True) -> bool:
     except OSError as error:
         raise (disk_error(error, path) or error) from None
     return True
-
-
-def mkdir(path: Path, exist_ok: bool = True) -> None:
-    """Make a folder and its parents, none of which stays if that fails (`OSError`).
-
-    Raises:
-        ConfigError: No folder can have this name.
-    """
-    _refuse_impossible(path)
-    missing = [one for one in path.parents if not os.path.exists(one)]
-    try:
-        path.mkdir(parents=True, exist_ok=exist_ok)
-    except OSError:
-        for one in missing:
-            with suppress(OSError):
-                one.rmdir()
-        raise
 
 
 def refuse_not_utf8(path: Path) -> None:
@@ -475,25 +415,17 @@ def temporary_name(path: Path, before: str, ending: str) -> Path:
 
 
 @contextmanager
-def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
-    """Context manager that removes the temporary file or folder on any error and explains errors of the disk."""
-    earlier = _version(path)
+def _explained(path: Path, needed: int | None, left: Sequence[Path]) -> Iterator[None]:
+    """Context manager that removes temporary files or folders on any error and explains errors of the disk."""
     try:
         yield
     except BaseException as error:
-        with suppress(OSError):
-            _remove(part)
-        if (problem := disk_error(error, path, needed, earlier)) is not None:
+        for part in left:
+            with suppress(OSError):
+                _remove(part)
+        if (problem := disk_error(error, path, needed)) is not None:
             raise problem from None
         raise
-
-
-def _version(path: Path) -> tuple[int, int] | None:
-    """Identity of the file or folder at a path; None if there is none, or only an empty folder."""
-    try:
-        return None if path.is_dir() and not os.listdir(path) else identity_of(path)
-    except OSError:
-        return None
 
 
 def identity_of(path: Path) -> tuple[int, int]:
@@ -502,39 +434,25 @@ def identity_of(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def disk_error(
-    error: BaseException, path: Path, needed: int | None = None, earlier: tuple[int, int] | None = None
-) -> DiskError | None:
+def disk_error(error: BaseException, path: Path, needed: int | None = None) -> DiskError | None:
     """The error for a file or folder that could not be written; None for errors that are not of the disk.
 
     Args:
         error: Raised while writing.
-        path: The file or folder to be written.
+        path: The file or folder to be written; what has this name now is what had it before.
         needed: Its bytes, if known.
-        earlier: The `_version` at the path before writing began.
     """
     if isinstance(error, HeedError) or (number := error_number(error)) is None:
         return None
+    if number not in _NO_ROOM:
+        return DiskError(f"cannot write '{path}': {os.strerror(number)}")
+    system = os.statvfs(next(folder for folder in path.parents if folder.exists()))
+    names = "" if system.f_favail or not system.f_files else ", but no inode for another file"
     wanted = "" if needed is None else f"{_mib(needed)} are needed, "
-    kept = "; an earlier version of it is unchanged" * (earlier is not None and _version(path) == earlier)
-    if number == errno.ENOSPC:
-        free = _free(path.parent)
-        full, room = "the disk is full", f"{wanted}{_mib(free)} are free"
-        if _has_no_names(path.parent):
-            full, room = "the disk has no room for more files", "each file takes an inode, and none is free"
-        elif needed is not None and free >= needed:  # blocks, names, or what other programs wrote meanwhile
-            more = "and room for the names and blocks of the file system are needed"
-            room = f"{_mib(needed)} {more}, {_mib(free)} were free"
-        return DiskError(f"{full}: '{path}' could not be written ({room}){kept}")
-    if number == errno.EDQUOT:
-        needs = f" ({_mib(needed)} are needed)" if needed is not None else ""
-        return DiskError(f"your disk quota is used up: '{path}' could not be written{needs}{kept}")
-    if number == errno.EFBIG:
-        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        is_set = limit != resource.RLIM_INFINITY
-        largest = f"ulimit -f allows {_mib(limit)}" if is_set else "the file system allows no file so large"
-        return DiskError(f"the file would be too large: '{path}' could not be written ({wanted}{largest}){kept}")
-    return DiskError(f"cannot write '{path}': {os.strerror(number)}")
+    is_kept = any(path.iterdir()) if path.is_dir() else path.exists()
+    kept = "; an earlier version of it is unchanged" * is_kept
+    room = f"{wanted}{_mib(system.f_bavail * system.f_frsize)} are free{names}"
+    return DiskError(f"{_NO_ROOM[number]}: '{path}' could not be written ({room}){kept}")
 
 
 def error_number(error: BaseException) -> int | None:
@@ -543,20 +461,6 @@ def error_number(error: BaseException) -> int | None:
         return error.errno or errno.EIO
     found = re.search(r"\(os error (\d+)\)", str(error)) if isinstance(error, Exception) else None
     return None if found is None else int(found[1])
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.parents) if path.exists())
-
-
-def _free(folder: Path) -> int:
-    return shutil.disk_usage(_existing(folder)).free
-
-
-def _has_no_names(folder: Path) -> bool:
-    """True if a file system has no inode for another file."""
-    system = os.statvfs(_existing(folder))
-    return system.f_files > 0 and system.f_favail == 0
 
 
 def _mib(count: int) -> str:

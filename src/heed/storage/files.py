@@ -11,14 +11,18 @@ import errno
 import hashlib
 import json
 import os
+import re
 import stat
-from collections.abc import Callable, Collection, Mapping
+from ast import literal_eval
+from collections.abc import Callable, Collection
 from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from heed.errors import ConfigError, RunError, counted
 
@@ -33,7 +37,6 @@ _EXPANDED = 1 << 20
 _REMEDY = "restore the file from a copy, or create the folder again"
 _KINDS = {stat.S_IFREG: "", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 _KINDS |= {stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-_NAMES = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
 
 
 class MissingFileError(RunError):
@@ -141,31 +144,17 @@ def read_object(path: Path, links: bool = False) -> dict[str, Any]:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    return cast(dict[str, Any], _of_type(path, read_json(path, links), dict))
+    return validated(path, read_text(path, links=links), dict[str, Any])
 
 
-def read_list(path: Path, of: type | None = None) -> list[Any]:
+def read_list(path: Path, of: Any = Any) -> list[Any]:
     """A JSON file of one list, its elements all of the type `of` if given; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    values: list[Any] = _of_type(path, read_json(path), list)
-    for number, value in enumerate(values, 1):
-        if of is not None and type(value) is not of:
-            raise damaged(path, f"element {number:,} is {_named(value)}, expected {_NAMES.get(of, of.__name__)}")
-    return values
-
-
-def read_json(path: Path, links: bool = False) -> Any:
-    """A JSON file; see `read_bytes`.
-
-    Raises:
-        MissingFileError: There is none.
-        RunError: It is no such file.
-    """
-    return parsed(path, read_text(path, links=links), json.loads, "JSON")
+    return validated(path, read_text(path), list[of])
 
 
 def read_yaml(path: Path) -> Any:
@@ -175,25 +164,14 @@ def read_yaml(path: Path) -> Any:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    return parsed(path, read_text(path), yaml.safe_load, "YAML")
-
-
-def parsed(path: Path, text: str, parse: Callable[[str], Any], form: str) -> Any:
-    """The values of a text; `path` and `form` ("JSON") are named in errors.
-
-    Raises:
-        RunError: The text is not of that form, or its values are nested too deep.
-    """
     try:
-        return plain(text, parse)
+        return plain(read_text(path), yaml.safe_load)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f"line {mark.line + 1}: "
-        raise damaged(path, f"it is not {form}: {where}{getattr(error, 'problem', None) or error}") from None
-    except UnicodeEncodeError:
-        raise damaged(path, "it contains half of a surrogate pair, which is not a character") from None
-    except ValueError as error:
-        raise damaged(path, f"it is not {form}: {error}") from None
+        raise damaged(path, f"it is not YAML: {where}{getattr(error, 'problem', None) or error}") from None
+    except ValueError as error:  # also of half of a surrogate pair
+        raise damaged(path, f"it is not YAML: {error}") from None
 
 
 def plain(text: str, parse: Callable[[str], Any]) -> Any:
@@ -228,8 +206,30 @@ def validated(path: Path, text: str, kind: type[T]) -> T:
     try:
         return cast(T, _adapter(kind).validate_json(text, strict=True))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise damaged(path, problem_of(error)) from None
+
+
+def problem_of(error: ValidationError, place: str = "") -> str:
+    """The first problem that pydantic has with the value at a place: its field, its value, and what is expected."""
+    first = error.errors(include_url=False)[0]
+    parts = [part[:_LONGEST] for part in (place, *map(str, first["loc"])) if part and not _BRANCH.match(part)]
+    has = "" if first["type"] in ("missing", "extra_forbidden", "json_invalid") else f" is {shown(first['input'])}"
+    said = _WORDS.sub(lambda word: json.dumps(literal_eval(word[0])), first["msg"].removeprefix("Value error, "))
+    return f"{'.'.join(parts) or 'the content'}{has}: {said[:1].lower()}{said[1:]}"
+
+
+_WORDS = re.compile(r"\b(True|False|None)$")
+"""Python's words for what JSON has as true, false and null."""
+_BRANCH = re.compile(r"(literal|dict|list|function-\w+|constrained-\w+)\[|(int|str|float)$")
+"""What pydantic adds to the place of a value of several possible types."""
+_LONGEST = 200
+"""Most characters of a value in a message."""
+
+
+def shown(value: Any) -> str:
+    """A value for a message: the labels of ImageNet have 20,000 characters."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def check_values(values: Any, most: int) -> None:
@@ -238,17 +238,14 @@ def check_values(values: Any, most: int) -> None:
     Raises:
         ValueError: They do; the message says which.
     """
-    level: list[Any] = [[values]]
-    total = 0
+    level, total = [values], 0
     for _ in range(_DEPTH + 1):
-        inside = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
-        level = []
-        for one in inside:
-            total += 1 + (len(one) if isinstance(one, str) else 0)
-            if total > most:
-                raise ValueError("its aliases expand to too many values")
-            if isinstance(one, dict | list | tuple):
-                level.append(one)
+        outer = [value for value in level if isinstance(value, dict | list | tuple)]
+        inner = chain.from_iterable(value.values() if isinstance(value, dict) else value for value in outer)
+        level = list(islice(inner, most + 1))
+        total += sum(1 + (len(value) if isinstance(value, str) else 0) for value in level)
+        if total > most:
+            raise ValueError("its aliases expand to too many values")
         if not level:
             return
     raise ValueError(f"its values are nested more than {_DEPTH} levels deep")
@@ -278,16 +275,6 @@ def damaged(path: Path, problem: str) -> RunError:
     return RunError(f"{path} is damaged: {' '.join(problem.split())}; {_REMEDY}")
 
 
-def _of_type(path: Path, value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise damaged(path, f"it holds {_named(value)}, expected {_NAMES[kind]}")
-    return value
-
-
-def _named(value: Any) -> str:
-    return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
-
-
 def kind_of(status: os.stat_result) -> str:
     """The kind of a file that is not regular, such as "a named pipe"; empty for a regular file."""
     return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
@@ -297,7 +284,7 @@ def _unreadable(path: Path, error: Exception) -> RunError:
     return RunError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
 
 
-def checksum(path: Path) -> dict[str, Any]:
+def checksum(path: Path) -> Content:
     """Size and BLAKE2b hash of a regular file.
 
     Raises:
@@ -309,14 +296,17 @@ def checksum(path: Path) -> dict[str, Any]:
         return content_in(file)
 
 
-def content_in(file: BinaryIO) -> dict[str, Any]:
+def content_in(file: BinaryIO) -> Content:
     """Size and BLAKE2b hash of a file opened at its beginning."""
     hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20))  # type: ignore[arg-type]
     return {"bytes": file.tell(), "blake2b": hashed.hexdigest()}
 
 
-Content = Mapping[str, Any]
-"""Size ("bytes") and hash ("blake2b") of a file."""
+class Content(TypedDict):
+    """Size and BLAKE2b hash of a file."""
+
+    bytes: int
+    blake2b: str
 
 
 def recorded(folder: Path) -> dict[str, Content] | None:
@@ -327,15 +317,11 @@ def recorded(folder: Path) -> dict[str, Content] | None:
     """
     path = folder / CHECKSUMS
     try:
-        values = read_object(path)
+        values = validated(path, read_text(path), dict[str, Content])
     except MissingFileError:
         return None
-    for name, content in values.items():
-        if not _is_inside(name):
-            raise damaged(path, f"it names {name!r}, which is not a file of the folder")
-        kinds = (type(content.get("bytes")), type(content.get("blake2b"))) if isinstance(content, dict) else ()
-        if kinds != (int, str):
-            raise damaged(path, f"it has no size and hash of {name!r}")
+    if odd := [name for name in values if not _is_inside(name)]:
+        raise damaged(path, f"it names {odd[0]!r}, which is not a file of the folder")
     if not values:
         raise damaged(path, "it names no file")
     return values

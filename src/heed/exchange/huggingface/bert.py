@@ -13,228 +13,216 @@ Source: Devlin et al. 2019 (arXiv:1810.04805), Liu et al. 2019 (arXiv:1907.11692
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from heed.errors import ConfigError
+from pydantic import Field
+
 from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted, classes
-from heed.exchange.huggingface.files import Entry, Settings, TensorFiles, after, entry, first_of, layer
+from heed.exchange.huggingface.files import Count, Depth, Entry, Id, Share, TensorFiles, after, entry, first_of, layer
 from heed.models.bert import BertConfig
 
-
-def _encoder(prefix: str, blocks: str, *theirs: str) -> dict[str, str]:
-    """The layers of a body, ours and theirs; `theirs` are those of a block, in the order of `_BLOCK`."""
-    return {
-        "body.inputs.embedding": f"{prefix}embeddings.word_embeddings",
-        "body.positions.table": f"{prefix}embeddings.position_embeddings",
-        "body.embedding_norm": f"{prefix}embeddings.LayerNorm",
-        "body.segments": f"{prefix}embeddings.token_type_embeddings",
-        **{f"body.blocks.*.{ours}": f"{prefix}{blocks}.*.{name}" for ours, name in zip(_BLOCK, theirs, strict=True)},
-    }
-
-
-_BLOCK = (
-    "attention.w_query",
-    "attention.w_key",
-    "attention.w_value",
-    "attention.w_out",
-    "around_attention.norm",
-    "feed_forward.inner",
-    "feed_forward.outer",
-    "around_feed_forward.norm",
-)
-_THEIRS = (
-    "attention.self.query",
-    "attention.self.key",
-    "attention.self.value",
-    "attention.output.dense",
-    "attention.output.LayerNorm",
-    "intermediate.dense",
-    "output.dense",
-    "output.LayerNorm",
-)
+_BERT = {
+    "body.inputs.embedding": "embeddings.word_embeddings",
+    "body.positions.table": "embeddings.position_embeddings",
+    "body.embedding_norm": "embeddings.LayerNorm",
+    "body.segments": "embeddings.token_type_embeddings",
+    "body.blocks.*.attention.w_query": "encoder.layer.*.attention.self.query",
+    "body.blocks.*.attention.w_key": "encoder.layer.*.attention.self.key",
+    "body.blocks.*.attention.w_value": "encoder.layer.*.attention.self.value",
+    "body.blocks.*.attention.w_out": "encoder.layer.*.attention.output.dense",
+    "body.blocks.*.around_attention.norm": "encoder.layer.*.attention.output.LayerNorm",
+    "body.blocks.*.feed_forward.inner": "encoder.layer.*.intermediate.dense",
+    "body.blocks.*.feed_forward.outer": "encoder.layer.*.output.dense",
+    "body.blocks.*.around_feed_forward.norm": "encoder.layer.*.output.LayerNorm",
+}
 
 
-class Bert(Family):
+class _Encoder(Family):
+    """What the families of this file share."""
+
+    model: ClassVar = "bert"
+    config_class: ClassVar = BertConfig
+    activations: ClassVar = ACTIVATIONS
+    head_of_words: ClassVar[str]  # the prefix of the head for masked words
+    pooler: ClassVar[str]  # the layer that a text's label is read through, and its activation
+    pooling: ClassVar = "tanh"
+    ignored: ClassVar = (r"\.position_ids$", r"\.token_type_ids$")
+
+    is_decoder: Literal[False] = False
+    is_encoder_decoder: Literal[False] = False
+
+    def pooler_of(self, heads: HeadNames) -> str:
+        """The layer that a text's label is read through."""
+        return self.pooler
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
+        names = (f"{self.head_of_words}.bias", f"{self.head_of_words}.decoder.bias")
+        name, other = names if wanted.tied else reversed(names)
+        bias = entry(name, "words.output.bias", also=other, copied=not wanted.tied)
+        return [bias, *self.output(wanted, "words.output.weight"), *layer(self.pooler_of(wanted.heads), "body.pooler")]
+
+    def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        return {"pooler": self.pooling if f"{self.pooler_of(heads)}.weight" in files else "none"}
+
+    @classmethod
+    def written(cls, body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        return {"pad_token_id": vocabularies["tokens"][0].special.padding}
+
+    @classmethod
+    def refuse(cls, body: BertConfig, heads: HeadNames) -> None:
+        if body.pooler not in (cls.pooling, *(() if heads & {"labels", "order"} else ("none",))):
+            why = f"a text's label is read off the state of the start token through a layer with {cls.pooling}"
+            raise cls.lacks("pooler", body.pooler, f"{why}; use model.pooler={cls.pooling}")
+
+
+class Bert(_Encoder):
     """BERT."""
 
-    model_type = "bert"
-    model = "bert"
-    prefix = "bert."
-    names: ClassVar = {
-        "d_model": ("hidden_size", 768),
-        "num_heads": ("num_attention_heads", 12),
-        "num_layers": ("num_hidden_layers", 12),
-        "d_ff": ("intermediate_size", 3072),
-        "norm_eps": ("layer_norm_eps", 1e-12),
-        "max_length": ("max_position_embeddings", 512),
-        "num_segments": ("type_vocab_size", 2),
-        "dropout": ("hidden_dropout_prob", 0.1),
-        "attention_dropout": ("attention_probs_dropout_prob", 0.1),
-    }
+    model_type: ClassVar = "bert"
+    prefix: ClassVar = "bert."
     architectures: ClassVar = classes("Bert")
     layers: ClassVar = {
-        **_encoder("bert.", "encoder.layer", *_THEIRS),
-        "body.pooler": "bert.pooler.dense",
+        **_BERT,
         "words.dense": "cls.predictions.transform.dense",
         "words.norm": "cls.predictions.transform.LayerNorm",
         "order": "cls.seq_relationship",
         "labels": "classifier",
         "tags": "classifier",
     }
-    tied_names = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
-    constants: ClassVar = {"initializer_range": 0.02, "position_embedding_type": "absolute"}
-    accepts: ClassVar = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False}
-    activation = ("hidden_act", "gelu")
+    tied_names: ClassVar = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
     expresses: ClassVar = {"double_separator": (False, "it puts one [SEP] between two texts")}
     known_by: ClassVar = {"cls.predictions.bias": "words", "cls.seq_relationship.weight": "order"}
-    head_names: tuple[str, ...] = ("cls.", "classifier.")
-    unguessed = ("classifier.", "pre_classifier.")
-    ignored = (r"\.position_ids$", r"\.token_type_ids$")
-    words = "cls.predictions"  # the head for masked words
-    pooling = "tanh"  # activation of the layer that a text's label is read through
+    head_names: ClassVar = ("cls.", "classifier.")
+    head_of_words: ClassVar = "cls.predictions"
+    pooler: ClassVar = "bert.pooler.dense"
 
-    def pooler(self, heads: HeadNames) -> str:
-        """The layer that a text's label is read through."""
-        return str(self.layers["body.pooler"])
+    d_model: Count = Field(768, alias="hidden_size")
+    num_heads: Count = Field(12, alias="num_attention_heads")
+    num_layers: Depth = Field(12, alias="num_hidden_layers")
+    d_ff: Count = Field(3072, alias="intermediate_size")
+    norm_eps: Share = Field(1e-12, alias="layer_norm_eps")
+    max_length: Count = Field(512, alias="max_position_embeddings")
+    num_segments: Count = Field(2, alias="type_vocab_size")
+    dropout: Share = Field(0.1, alias="hidden_dropout_prob")
+    attention_dropout: Share = Field(0.1, alias="attention_probs_dropout_prob")
+    activation: str = Field("gelu", alias="hidden_act", validate_default=True)
+    position_embedding_type: Literal["absolute"] = "absolute"
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
-        # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
-        names = (f"{self.words}.bias", f"{self.words}.decoder.bias")
-        name, other = names if wanted.tied else reversed(names)
-        bias = entry(name, "words.output.bias", also=other, copied=not wanted.tied)
-        return [bias, *self.output(wanted, "words.output.weight")]
-
-    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
-        return {"pooler": self.pooling if f"{self.pooler(heads)}.weight" in files else "none"}
-
-    def written(self, body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
-        tokenizer, _ = vocabularies["tokens"]
-        return {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.special.padding}
-
-    def refuse(self, body: BertConfig, heads: HeadNames) -> None:
-        if heads & {"labels", "order"} and body.pooler != self.pooling:
-            layer = "a text's label is read off the state of the start token through a layer"
-            raise self.lacks("pooler", body.pooler, f"{layer}; use model.pooler={self.pooling}")
-        if body.pooler not in (self.pooling, "none"):
-            raise self.lacks("pooler", body.pooler, f"its pooler is {self.pooling}")
-        if not body.num_segments and "num_segments" not in self.expresses:
-            raise self.lacks("num_segments", 0, "it has at least one segment")
+    @classmethod
+    def refuse(cls, body: BertConfig, heads: HeadNames) -> None:
+        super().refuse(body, heads)
+        if not body.num_segments and "num_segments" not in cls.expresses:
+            raise cls.lacks("num_segments", 0, "it has at least one segment")
 
 
-class DistilBert(Bert):
+class DistilBert(_Encoder):
     """DistilBERT."""
 
-    model_type = "distilbert"
-    prefix = "distilbert."
-    names: ClassVar = {
-        "d_model": ("dim", 768),
-        "num_heads": ("n_heads", 12),
-        "num_layers": ("n_layers", 6),
-        "d_ff": ("hidden_dim", 3072),
-        "max_length": ("max_position_embeddings", 512),
-        "dropout": ("dropout", 0.1),
-        "attention_dropout": ("attention_dropout", 0.1),
-    }
+    model_type: ClassVar = "distilbert"
+    prefix: ClassVar = "distilbert."
     architectures: ClassVar = classes("DistilBert", "order")
     layers: ClassVar = {
-        **_encoder(
-            "distilbert.",
-            "transformer.layer",
-            *(f"attention.{name}_lin" for name in ("q", "k", "v", "out")),
-            "sa_layer_norm",
-            "ffn.lin1",
-            "ffn.lin2",
-            "output_layer_norm",
-        ),
-        "body.pooler": "pre_classifier",
+        "body.inputs.embedding": "embeddings.word_embeddings",
+        "body.positions.table": "embeddings.position_embeddings",
+        "body.embedding_norm": "embeddings.LayerNorm",
+        "body.blocks.*.attention.w_query": "transformer.layer.*.attention.q_lin",
+        "body.blocks.*.attention.w_key": "transformer.layer.*.attention.k_lin",
+        "body.blocks.*.attention.w_value": "transformer.layer.*.attention.v_lin",
+        "body.blocks.*.attention.w_out": "transformer.layer.*.attention.out_lin",
+        "body.blocks.*.around_attention.norm": "transformer.layer.*.sa_layer_norm",
+        "body.blocks.*.feed_forward.inner": "transformer.layer.*.ffn.lin1",
+        "body.blocks.*.feed_forward.outer": "transformer.layer.*.ffn.lin2",
+        "body.blocks.*.around_feed_forward.norm": "transformer.layer.*.output_layer_norm",
         "words.dense": "vocab_transform",
         "words.norm": "vocab_layer_norm",
         "labels": "classifier",
         "tags": "classifier",
     }
-    tied_names = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
-    constants: ClassVar = {"initializer_range": 0.02, "sinusoidal_pos_embds": False}
-    activation = ("activation", "gelu")
+    tied_names: ClassVar = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
     expresses: ClassVar = {
         **Bert.expresses,
         "num_segments": (0, "it has no segments"),
         "norm_eps": (1e-12, "its value is 1e-12"),
     }
     known_by: ClassVar = {"vocab_projector.bias": "words"}
-    head_names = ("vocab_", "pre_classifier.", "classifier.")
-    pooling = "relu"
+    head_names: ClassVar = ("vocab_", "pre_classifier.", "classifier.")
+    pooler: ClassVar = "pre_classifier"
+    pooling: ClassVar = "relu"
+
+    d_model: Count = Field(768, alias="dim")
+    num_heads: Count = Field(12, alias="n_heads")
+    num_layers: Depth = Field(6, alias="n_layers")
+    d_ff: Count = Field(3072, alias="hidden_dim")
+    max_length: Count = Field(512, alias="max_position_embeddings")
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.1
+    activation: str = Field("gelu", validate_default=True)
 
     def further(self, wanted: Wanted) -> Sequence[Entry]:
-        bias = entry("vocab_projector.bias", "words.output.bias")
-        return [bias, *self.output(wanted, "words.output.weight")]
+        bias, pooler = entry("vocab_projector.bias", "words.output.bias"), layer(self.pooler, "body.pooler")
+        return [bias, *self.output(wanted, "words.output.weight"), *pooler]
 
 
 class Roberta(Bert):
     """RoBERTa."""
 
-    model_type = "roberta"
-    prefix = "roberta."
+    model_type: ClassVar = "roberta"
+    prefix: ClassVar = "roberta."
     architectures: ClassVar = classes("Roberta", "order")
     layers: ClassVar = {
-        **_encoder("roberta.", "encoder.layer", *_THEIRS),
+        **_BERT,
         "words.dense": "lm_head.dense",
         "words.norm": "lm_head.layer_norm",
         "labels": "classifier.out_proj",
         "tags": "classifier",
     }
-    tied_names = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
+    tied_names: ClassVar = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
     expresses: ClassVar = {
         "num_segments": (1, "it has one segment"),
         "double_separator": (True, "it puts two </s> between two texts"),
     }
     known_by: ClassVar = {"lm_head.bias": "words"}
-    head_names = ("lm_head.", "classifier.")
-    words = "lm_head"
+    head_names: ClassVar = ("lm_head.", "classifier.")
+    head_of_words: ClassVar = "lm_head"
 
-    def pooler(self, heads: HeadNames) -> str:
+    pad_token_id: Id = 1
+
+    def pooler_of(self, heads: HeadNames) -> str:
         return "classifier.dense" if "labels" in heads else "roberta.pooler.dense"
-
-    def _before(self, settings: Settings) -> int:
-        """The position of the first token."""
-        return settings.count("pad_token_id", 1, least=0) + 1
 
     def further(self, wanted: Wanted) -> Sequence[Entry]:
         positions, segments = (f"roberta.embeddings.{name}_embeddings.weight" for name in ("position", "token_type"))
         return [
-            entry(positions, "body.positions.table.weight", after(self._before(wanted.settings))),
-            entry(segments, "body.segments.weight", first_of(wanted.settings.count("type_vocab_size", 2))),
-            *layer(self.pooler(wanted.heads), "body.pooler"),
+            entry(positions, "body.positions.table.weight", after(self.pad_token_id + 1)),
+            entry(segments, "body.segments.weight", first_of(self.num_segments)),
             *super().further(wanted),
         ]
 
-    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
-        before, rows = self._before(settings), settings.count("max_position_embeddings", 512)
-        if rows <= before:
-            raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
-        if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
-            raise ConfigError(
-                f"{settings.path}: hidden_act is {act}, but its head for masked words uses gelu, and heed's uses that "
-                "of the body; import the model without this head"
-            )
-        return {**super().derived(settings, files, heads), "max_length": rows - before}
+    def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        before = self.pad_token_id + 1
+        if self.max_length <= before:
+            raise self.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
+        if "words" in heads and self.activation != "gelu":
+            what = "gelu, which its head for masked words has (heed's has that of the body), or a model without it"
+            raise self.wrong("hidden_act", what)
+        return {**super().derived(files, heads), "max_length": self.max_length - before}
 
-    def written(self, body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
-        special = vocabularies["tokens"][0].special
-        return {
-            **super().written(body, heads, vocabularies),
-            "max_position_embeddings": body.max_length + special.padding + 1,
-            "bos_token_id": special.start,
-            "eos_token_id": special.end,
-        }
+    @classmethod
+    def written(cls, body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        padding, _, start, end = vocabularies["tokens"][0].special
+        more = {"pad_token_id": padding, "max_position_embeddings": body.max_length + padding + 1}
+        return {**more, "bos_token_id": start, "eos_token_id": end}
 
-    def refuse(self, body: BertConfig, heads: HeadNames) -> None:
+    @classmethod
+    def refuse(cls, body: BertConfig, heads: HeadNames) -> None:
         super().refuse(body, heads)
         if "words" in heads and body.activation != "gelu":
-            raise self.lacks("activation", body.activation, "its head for masked words uses gelu")
+            raise cls.lacks("activation", body.activation, "its head for masked words uses gelu")
 
 
 class XlmRoberta(Roberta):
     """RoBERTa with another tokenizer."""
 
-    model_type = "xlm-roberta"
+    model_type: ClassVar = "xlm-roberta"
     architectures: ClassVar = classes("XLMRoberta", "order")

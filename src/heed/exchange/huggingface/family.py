@@ -1,20 +1,21 @@
-"""Families of checkpoints (one `model_type` of config.json) as tables: names of fields and tensors, theirs and ours.
+"""Families of checkpoints (one `model_type` of config.json): their fields by our names, and tables of tensors.
 
-What differs between two families are attributes; the few methods that a family overrides compute what depends on a
-checkpoint.
+A family is a pydantic model of config.json; an instance has the fields of one checkpoint. What differs between two
+families are fields and class attributes; the few methods that a family overrides compute what depends on a checkpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
 import torch
+from pydantic import Field, field_validator
 
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.exchange.huggingface.files import Entry, Settings, TensorFiles, Transform, entry, layer
+from heed.exchange.huggingface.files import SAME, Count, Entry, Fields, TensorFiles, Transform, entry, layer
 from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
 from heed.models.base import ModelConfig
 
@@ -52,8 +53,8 @@ _USUAL = {
     "decoder_d_ff": "d_ff",
 }
 """Fields of our models that are as another one if they are null."""
-_NEVER: Mapping[str, Any] = {"quantization_config": None, "add_cross_attention": False, "pruned_heads": {}}
-"""Fields of config.json that change what a model computes, and the values that heed supports."""
+ONE_LABEL, SEVERAL = "single_label_classification", "multi_label_classification"
+"""Values of `problem_type`."""
 
 
 def classes(name: str, *without: str) -> dict[HeadNames, str]:
@@ -62,111 +63,118 @@ def classes(name: str, *without: str) -> dict[HeadNames, str]:
 
 
 class Wanted(NamedTuple):
-    """The checkpoint that a table of tensors is for."""
+    """The model that a table of tensors is for."""
 
-    settings: Settings  # its `config.json`; when one is written, what `Family.settings` gave
-    body: ModelConfig  # the configuration of our model
+    body: Any  # the configuration of our body
     heads: HeadNames  # of the model
     tied: bool = True  # the output layer uses the embedding table and has no matrix of its own
 
 
-class Family:
+class Family(Fields):
     """Conversion between checkpoints of a `model_type` and one of our models."""
 
-    model_type: str  # in config.json
-    model: str  # name of our model
-    prefix: str  # of the names of the body's tensors in a model with a head, such as "bert."
-    # Fields of our model that config.json has under another name, with that name and its default there.
-    names: ClassVar[Mapping[str, tuple[str, Any]]]
+    model_type: ClassVar[str]  # in config.json
+    model: ClassVar[str]  # name of our model
+    config_class: ClassVar[type[ModelConfig]]  # its configuration
+    prefix: ClassVar[str]  # of the names of the body's tensors in a model with a head, such as "bert."
     architectures: ClassVar[Mapping[HeadNames, str]]  # by the heads the class that has them
-    # Our layers, of the body ("body.*") and the heads ("labels.*"), and theirs, perhaps with a transform and an
-    # alternative name; `*` is the number of a block. A tensor that our model lacks (a bias) does not count.
+    # Our layers, of the body ("body.*") and the heads ("labels.*"), and theirs, those of the body without the prefix,
+    # perhaps with a transform and an alternative name; `*` is the number of a block. A tensor that our model lacks (a
+    # bias) does not count.
     layers: ClassVar[Mapping[str, Line]]
     # The names of the embedding table and of the output matrix, which is absent if it is the same.
-    tied_names: tuple[str, str] = ("", "")
-    # Fields of config.json that are the same in every export, and those that must have one value where they are there.
-    constants: ClassVar[Mapping[str, Any]] = {}
-    accepts: ClassVar[Mapping[str, Any]] = {}
-    # The field of the activation and its default, if there is a choice; their activations and ours.
-    activation: tuple[str, str] | None = None
-    activations: ClassVar[Mapping[str, str]] = ACTIVATIONS
+    tied_names: ClassVar[tuple[str, str]] = ("", "")
+    # Their activations and ours, of a family with the field `activation`.
+    activations: ClassVar[Mapping[str, str]] = {}
     # Fields of our model of which the family knows one value only, with that value and why.
     expresses: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    # By a tensor's name the head that it is known by, for a configuration that does not name its class.
+    # By a tensor's name the head that it is of, which the file may have beside those of the class that it names.
     known_by: ClassVar[Mapping[str, str]] = {}
-    otherwise: HeadNames = frozenset()  # the heads if none is known
-    head_names: tuple[str, ...] = ()  # prefixes of the names of the heads' tensors
-    unguessed: tuple[str, ...] = ()  # those of them by which `guess` does not know the class
-    label_bias = True  # True if the output layer for a text's label has a bias
-    ignored: tuple[str, ...] = ()  # patterns of names of tensors without learned values, such as "position_ids"
+    head_names: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of the heads' tensors
+    label_bias: ClassVar[bool] = True  # True if the output layer for a text's label has a bias
+    ignored: ClassVar[tuple[str, ...]] = ()  # patterns of names of tensors without learned values ("position_ids")
+
+    vocab_size: Count | None = None
+    architecture: list[str] | None = Field(None, alias="architectures", min_length=1, max_length=1)
+    id2label: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], Any] | None = None
+    num_labels: Count = 2
+    problem_type: Literal["single_label_classification", "multi_label_classification"] = "single_label_classification"
+    tie_word_embeddings: bool = True
+    quantization_config: None = None
+    add_cross_attention: Literal[False] = False
+    pruned_heads: dict[str, Any] = Field({}, max_length=0)
+
+    @field_validator("activation", check_fields=False)
+    @classmethod
+    def _ours(cls, name: str) -> str:
+        if name not in cls.activations:
+            raise ValueError(f"heed does not support it; supported: {', '.join(cls.activations)}")
+        return cls.activations[name]
 
     def further(self, wanted: Wanted) -> Sequence[Entry]:
         """Tensors that depend on the checkpoint; they replace those of `layers`."""
         return ()
 
-    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
-        """Fields of our model that are none of `names`, `expresses`, the activation."""
+    def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        """Fields of our model that are not as a field of the same name here, and none of `expresses`."""
         return {}
 
-    def written(self, body: Any, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
-        """Fields of config.json that are none of `names`, `constants`, the activation."""
+    @classmethod
+    def written(cls, body: Any, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        """Fields of config.json that are not as a field of our model."""
         return {}
 
-    def refuse(self, body: Any, heads: HeadNames) -> None:
+    @classmethod
+    def refuse(cls, body: Any, heads: HeadNames) -> None:
         """Raise a ConfigError for further models that it cannot express."""
 
-    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
+    def tokenizers(self, folder: Path) -> Vocabularies:
         """The tokenizers of a checkpoint, by role."""
-        return {"tokens": read_tokenizer(folder, settings.values)}
+        return {"tokens": read_tokenizer(folder, self._values)}
 
-    def write_tokenizers(self, vocabularies: Vocabularies, folder: Path) -> None:
+    @classmethod
+    def write_tokenizers(cls, vocabularies: Vocabularies, folder: Path) -> None:
         """Write the files of tokenizers."""
         for tokenizer, files in vocabularies.values():
-            write_tokenizer(tokenizer, files, folder, self.model_type)
+            write_tokenizer(tokenizer, files, folder, cls.model_type)
 
-    def accept(self, settings: Settings) -> None:
-        """Check the fields of config.json that change what the model computes.
-
-        Raises:
-            ConfigError: heed lacks the value of a field; the message names it.
-        """
-        settings.accept({**_NEVER, **self.accepts})
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
+    def fields(self, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
         """Fields of our model, without the vocabulary's size.
 
         Raises:
             ConfigError: A field of config.json is not supported; the message names it.
         """
-        named = {ours: settings.like(*theirs) for ours, theirs in self.names.items()}
-        if self.activation is not None:
-            field, default = self.activation
-            named["activation"] = settings.one_of(field, self.activations, default)
+        shared = type(self).model_fields.keys() & self.config_class.model_fields.keys() - {"vocab_size"}
         fixed = {name: value for name, (value, _) in self.expresses.items()}
-        return {**named, **fixed, **self.derived(settings, files, heads)}
+        return {**{name: getattr(self, name) for name in shared}, **fixed, **self.derived(files, heads)}
 
-    def settings(self, body: Any, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
+    @classmethod
+    def settings(cls, body: Any, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
         """Fields of config.json for one of our models that passes `check`, without `architectures`, `model_type`."""
-        usual = {name: _USUAL.get(name, name) if getattr(body, name) is None else name for name in self.names}
-        named = {self.names[name][0]: getattr(body, place) for name, place in usual.items()}
-        if self.activation is not None:
-            named[self.activation[0]] = self._their_activations[body.activation]
-        return {**named, **self.constants, **self.written(body, heads, vocabularies)}
+        values: dict[str, Any] = {}
+        for name, field in cls.model_fields.items():
+            if name in cls.config_class.model_fields:
+                value = getattr(body, name)
+                value = getattr(body, _USUAL[name]) if value is None and name in _USUAL else value
+                values[field.alias or name] = cls._theirs().get(value, value) if name == "activation" else value
+            elif get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1:
+                values[field.alias or name] = field.default
+        return {**values, **cls.written(body, heads, vocabularies)}
 
-    @property
-    def _their_activations(self) -> dict[str, str]:
-        return {ours: theirs for theirs, ours in reversed([*self.activations.items()])}
+    @classmethod
+    def _theirs(cls) -> dict[str, str]:
+        return {ours: theirs for theirs, ours in reversed([*cls.activations.items()])}
 
     def table(self, wanted: Wanted) -> list[Entry]:
         """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""
         lines: list[Entry] = []
         for ours, theirs in self.layers.items():
-            name, *rest = (theirs,) if isinstance(theirs, str) else theirs
-            lines += layer(name, ours, *rest)
+            prefix = self.prefix if ours.startswith("body.") else ""
+            name, form, *also = (theirs, SAME) if isinstance(theirs, str) else theirs
+            lines += layer(prefix + name, ours, form, *(prefix + other for other in also))
         by_name = {line.ours or line.theirs: line for line in (*lines, *self.further(wanted))}
         parts = ("body", *wanted.heads)
-        body: Any = wanted.body
-        depth = max(body.num_layers, getattr(body, "decoder_layers", None) or 0)
+        depth = max(wanted.body.num_layers, getattr(wanted.body, "decoder_layers", None) or 0)
         return [
             line.numbered(number)
             for names, line in by_name.items()
@@ -179,44 +187,41 @@ class Family:
         is_there = ours.partition(".")[0] in wanted.heads
         return [entry(self.tied_names[1], "" if wanted.tied else ours)] if is_there else []
 
-    def check(self, body: Any, heads: HeadNames) -> None:
+    @classmethod
+    def check(cls, body: Any, heads: HeadNames) -> None:
         """Refuse a model of ours that the family cannot express.
 
         Raises:
             ConfigError: The message names the field.
         """
-        if heads not in self.architectures:
-            raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
+        if heads not in cls.architectures:
+            raise ConfigError(f"{cls.model_type} has no model with {' and '.join(sorted(heads))}")
         if number := getattr(body, "d_features", 0):
-            raise self.lacks("d_features", number, "models that also read characters cannot be exported")
-        for name, (value, why) in self.expresses.items():
+            raise cls.lacks("d_features", number, "models that also read characters cannot be exported")
+        for name, (value, why) in cls.expresses.items():
             if (chosen := getattr(body, name)) != value:
-                raise self.lacks(name, chosen, f"{why}; train with model.{name}={str(value).lower()}")
-        if self.activation is not None and body.activation not in self._their_activations:
-            names = " or ".join(self._their_activations)
-            raise self.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {names}")
-        self.refuse(body, heads)
+                raise cls.lacks(name, chosen, f"{why}; train with model.{name}={str(value).lower()}")
+        if cls.activations and body.activation not in cls._theirs():
+            names = " or ".join(cls._theirs())
+            raise cls.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {names}")
+        cls.refuse(body, heads)
 
-    def lacks(self, name: str, value: Any, why: str) -> ConfigError:
+    @classmethod
+    def lacks(cls, name: str, value: Any, why: str) -> ConfigError:
         """The error about a field of our model that the family does not support."""
-        return ConfigError(f"{self.model_type} cannot express model.{name}={value}: {why}")
+        return ConfigError(f"{cls.model_type} cannot express model.{name}={value}: {why}")
 
-    def guess(self, files: TensorFiles) -> str:
-        """The architecture of a checkpoint whose configuration does not name it: the body alone, by default."""
-        heads = frozenset(head for name, head in self.known_by.items() if name in files)
-        return self.architectures[heads or self.otherwise]
-
-    def heads_of(self, architecture: str) -> HeadNames | None:
+    @classmethod
+    def heads_of(cls, architecture: str) -> HeadNames | None:
         """The heads of a class; None if the family lacks it."""
-        return next((heads for heads, name in self.architectures.items() if name == architecture), None)
+        return next((heads for heads, name in cls.architectures.items() if name == architecture), None)
 
-    def tied(self, settings: Settings, files: TensorFiles) -> bool:
+    def tied(self, files: TensorFiles) -> bool:
         """True if the output layer uses the embedding table.
 
         This follows config.json, unless both tensors are there with different values, as in `transformers`.
         """
-        tied = settings.flag("tie_word_embeddings", True)
         table, output = self.tied_names
-        if tied and table in files and output in files:
+        if self.tie_word_embeddings and table in files and output in files:
             return torch.equal(files.read(table), files.read(output))
-        return tied
+        return self.tie_word_embeddings

@@ -6,123 +6,74 @@ Conversions between the tensors of both sides are reversible. They also work on 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import torch
-from safetensors import SafetensorError, safe_open
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from heed.errors import ConfigError, RunError
-from heed.storage.files import MissingFileError, check_regular, read_object
-from heed.visible import shell_word
+from heed.storage.files import MissingFileError, check_regular, problem_of, read_object, shown
 
 CONFIG = "config.json"
-_LONGEST = 200
-"""Most characters of a value in a message."""
 
 
-class Settings:
-    """The fields of a configuration file, read by name and kind.
+def _within(count: int, info: ValidationInfo) -> int:
+    if count > (most := (info.context or {}).get("most", _MOST)):
+        raise ValueError(f"input should be at most {most:,}, as no tensor has a larger size")
+    return count
 
-    Attributes:
-        path: The file.
-        values: Its unchecked fields.
-        most: The largest count that makes sense; lower once the tensors are known, since each size is one of theirs.
+
+def _not_deep(count: int, info: ValidationInfo) -> int:
+    if count > (most := (info.context or {}).get("tensors", _MOST)):
+        raise ValueError(f"input should be at most {most:,}: the checkpoint has {most:,} tensors")
+    return count
+
+
+_MOST = 2**31 - 1
+Count = Annotated[int, Field(ge=1), AfterValidator(_within)]
+"""A size, which is one of a tensor where tensors are known."""
+Depth = Annotated[Count, AfterValidator(_not_deep)]
+"""A number of blocks, each of which has tensors."""
+Id = Annotated[int, Field(ge=0), AfterValidator(_within)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Fields(BaseModel):
+    """The fields of a configuration file that matter here; their aliases are their names there.
+
+    A field that is null counts as missing. A `Literal` of one value is what heed supports.
     """
 
-    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
-        self.path = path
-        self.values = dict(values)
-        self.most = 2**31 - 1
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    _path: Path = Path()
+    _values: Mapping[str, Any] = {}
 
     @classmethod
-    def read(cls, path: Path) -> Settings:
-        """Read a file.
+    def read(cls, path: Path, values: Mapping[str, Any], **context: int) -> Self:
+        """Check the values of a file; `context` bounds its counts: the `most` of one, and how many `tensors` there are.
 
         Raises:
-            RunError: It is missing or damaged.
+            ConfigError: A field is missing, makes no sense, or has a value that heed lacks; the message names it.
         """
-        return cls(path, read_json(path))
+        try:
+            fields = cls.model_validate({n: value for n, value in values.items() if value is not None}, context=context)
+        except ValidationError as error:
+            raise ConfigError(f"{path}: {problem_of(error)}") from None
+        fields._path, fields._values = path, values
+        return fields
 
     def wrong(self, name: str, expected: str) -> ConfigError:
-        """The error for a field that cannot be used."""
-        return ConfigError(f"{self.path}: {name} is {_shown(self.values.get(name))}, expected {expected}")
-
-    def get(self, name: str, default: Any = ...) -> Any:
-        """The value of a field; if it is missing or null, the default, if there is one."""
-        value = self.values.get(name)
-        if value is not None:
-            return value
-        if default is ...:
-            raise ConfigError(f"{self.path} lacks the field '{name}'")
-        return default
-
-    def _checked(self, name: str, default: Any, good: Callable[[Any], bool], expected: str) -> Any:
-        value = self.get(name, default)
-        if value is not default and not good(value):
-            raise self.wrong(name, expected)
-        return value
-
-    def text(self, name: str, default: Any = ...) -> str:
-        """A text field."""
-        return str(self._checked(name, default, lambda value: isinstance(value, str), "a word"))
-
-    def flag(self, name: str, default: Any = ...) -> bool:
-        """A field that is true or false."""
-        value: bool = self._checked(name, default, lambda value: isinstance(value, bool), "true or false")
-        return value
-
-    def count(self, name: str, default: Any = ..., least: int = 1) -> int:
-        """A field that is a whole number."""
-        expected = f"a whole number from {least} to {self.most:,}"
-        value: int = self._checked(name, default, lambda n: type(n) is int and least <= n <= self.most, expected)
-        return value
-
-    def number(self, name: str, default: Any = ..., most: int = 1) -> float:
-        """A field that is a number from 0 to `most`."""
-        expected = f"a number from 0 to {most}"
-        value: float = self._checked(name, default, lambda n: type(n) in (int, float) and 0 <= n <= most, expected)
-        return value
-
-    def like(self, name: str, default: Any) -> Any:
-        """A field of the kind of its default; that of null is a count."""
-        kinds: dict[type, Callable[..., Any]] = {bool: self.flag, float: self.number}
-        return kinds.get(type(default), self.count)(name, default)
-
-    def one_of(self, name: str, known: Mapping[str, Any], default: Any = ...) -> Any:
-        """Look up a text field in a table of the supported values."""
-        word = self.text(name, default)
-        if word not in known:
-            raise ConfigError(
-                f"{self.path}: {name} is '{word}', which heed does not support; supported: "
-                f"{', '.join(dict.fromkeys(known))}"
-            )
-        return known[word]
-
-    def accept(self, fields: Mapping[str, Any]) -> None:
-        """Check the fields that change what the model computes, each with the value that heed supports.
-
-        Raises:
-            ConfigError: A field has another value; the message names field, value and supported value.
-        """
-        for name, right in fields.items():
-            if (value := self.values.get(name)) is not None and value != right:
-                raise ConfigError(
-                    f"{self.path}: {name} is {_shown(value)}, which heed does not support; it must be "
-                    f"{json.dumps(right)} or missing"
-                )
-
-
-def _shown(value: Any) -> str:
-    """A value for a message: the labels of ImageNet have 20,000 characters."""
-    text = json.dumps(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+        """The error for a field that cannot be used with others."""
+        return ConfigError(f"{self._path}: {name} is {shown(self._values.get(name))}, expected {expected}")
 
 
 def optional_json(path: Path) -> dict[str, Any] | None:
@@ -201,12 +152,8 @@ def zeros(shape: tuple[int, ...]) -> Transform:
 
 SAFETENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _BIN, _BIN_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-_OTHERS = {"tf_model.h5": "TensorFlow", "flax_model.msgpack": "Flax", "model.ckpt.index": "TensorFlow"}
 _POINTER = b"version https://git-lfs.github.com/"
-_OLD_NAMES = (
-    (re.compile(r"(LayerNorm|layer_norm)\.gamma$"), r"\1.weight"),
-    (re.compile(r"(LayerNorm|layer_norm)\.beta$"), r"\1.bias"),
-)
+_OLD_NAME = re.compile(r"(LayerNorm|layer_norm)\.(gamma|beta)$")
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(module|_orig_mod)\.")
 """Parts of names that `DataParallel`, `DistributedDataParallel` and `torch.compile` put before those of the model."""
 _AGAIN = "the download is incomplete; fetch the folder again"
@@ -217,7 +164,6 @@ class TensorFiles:
 
     Attributes:
         folder: The folder.
-        wrappers: Parts left out of names, as "module.", which wrappers of the model added.
     """
 
     def __init__(self, folder: Path, ignored: Sequence[str] = ()) -> None:
@@ -227,17 +173,15 @@ class TensorFiles:
             RunError: There are no tensors, or a file is missing, damaged, or contains something other than tensors.
         """
         self.folder = folder
-        self._own: dict[str, tuple[Path, str]] = {}  # name of today -> file and name in it
-        self._open: dict[Path, Any] = {}
+        self._own: dict[str, tuple[Path, str, Tensor]] = {}  # name of today -> file, name in it, tensor
         for path, listed in _files(folder).items():
-            names = self._names(path)
-            if gone := [name for name in listed if name not in names]:
+            tensors = _load(path)
+            if gone := [name for name in listed if name not in tensors]:
                 raise RunError(f"{path} lacks tensor '{gone[0]}', which the index names; {_AGAIN}")
-            for name in names:
+            for name, tensor in tensors.items():
                 if (other := self._own.get(current := today(name))) and other[1] != name:
                     raise RunError(f"{path}: '{name}' and '{other[1]}' are two tensors for '{current}'; remove one")
-                self._own[current] = path, name
-        self.wrappers = [*dict.fromkeys(_WRAPPERS.findall(".".join(name for _, name in self._own.values())))]
+                self._own[current] = path, name, tensor
         ignore = re.compile("|".join(ignored) or "(?!)")
         self._own = {name: place for name, place in self._own.items() if not ignore.search(name)}
         if not self._own:
@@ -254,7 +198,7 @@ class TensorFiles:
 
     def place(self, name: str) -> str:
         """A tensor and its file, for a message."""
-        path, stored = self._own[name]
+        path, stored, _ = self._own[name]
         return f"{path}: tensor '{stored}'"
 
     @property
@@ -277,22 +221,15 @@ class TensorFiles:
 
     def shape(self, name: str) -> torch.Size:
         """The shape of a tensor."""
-        path, stored = self._own[name]
-        held = self._open[path]
-        return held[stored].shape if isinstance(held, dict) else torch.Size(held.get_slice(stored).get_shape())
+        return self._own[name][2].shape
 
     def read(self, name: str) -> Tensor:
         """A tensor in float32.
 
         Raises:
-            RunError: It is damaged, or holds whole numbers.
+            RunError: It holds whole numbers.
         """
-        path, stored = self._own[name]
-        held = self._open[path]
-        try:
-            tensor: Tensor = held[stored] if isinstance(held, dict) else held.get_tensor(stored)
-        except SafetensorError as error:
-            raise RunError(f"{path} is damaged: tensor '{stored}': {error}") from None
+        tensor = self._own[name][2]
         if not tensor.is_floating_point():
             raise RunError(
                 f"{self.place(name)} is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, float16 "
@@ -300,21 +237,11 @@ class TensorFiles:
             )
         return tensor.to(torch.float32, copy=True)
 
-    def _names(self, path: Path) -> list[str]:
-        """Open a file and return the names in it."""
-        _check_whole(path)
-        try:
-            self._open[path] = held = _load_bin(path) if path.suffix == ".bin" else safe_open(str(path), "pt")
-            return list(held.keys())
-        except (SafetensorError, OSError) as error:
-            raise RunError(f"{path} is damaged or cut short: {error}; {_AGAIN}") from None
-
 
 def today(name: str) -> str:
     """The current name of a tensor."""
-    for pattern, new in _OLD_NAMES:
-        name = pattern.sub(new, name)
-    return _WRAPPERS.sub("", name)
+    name = _WRAPPERS.sub("", name)
+    return _OLD_NAME.sub(lambda old: f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}", name)
 
 
 def _files(folder: Path) -> dict[Path, list[str]]:
@@ -322,15 +249,15 @@ def _files(folder: Path) -> dict[Path, list[str]]:
     if not folder.is_dir():
         raise RunError(f"no folder '{folder}'")
     for single, index in ((SAFETENSORS, INDEX), (_BIN, _BIN_INDEX)):
-        if (folder / single).exists() or (folder / single).is_symlink():
+        if os.path.lexists(folder / single):
             return {folder / single: []}
         if os.path.lexists(folder / index):
             return _shards(folder / index)
-    if other := next((name for name in _OTHERS if (folder / name).exists()), None):
-        raise RunError(f"{folder} has weights of {_OTHERS[other]} only ({other}); heed reads {SAFETENSORS} and {_BIN}")
-    if part := next(iter(sorted(folder.glob("*.incomplete"))), None):
-        raise RunError(f"{folder} has no tensors yet, only {part.name}: {_AGAIN}")
-    raise RunError(f"{folder} has no tensors: neither {SAFETENSORS} nor {INDEX} nor {_BIN}")
+    there = ", ".join(sorted(path.name for path in folder.iterdir())[:_SHOWN]) or "no file"
+    raise RunError(
+        f"{folder} has no tensors: neither {SAFETENSORS} nor {INDEX} nor {_BIN}, but {there}; if the download is "
+        "incomplete (*.incomplete), fetch the folder again; weights of TensorFlow and Flax are not read"
+    )
 
 
 def _shards(index: Path) -> dict[Path, list[str]]:
@@ -347,17 +274,17 @@ def _shards(index: Path) -> dict[Path, list[str]]:
     return shards
 
 
-def _check_whole(path: Path) -> None:
+def _load(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file; those of safetensors are read from the disk when they are used."""
+    check_regular(path, links=True)
     try:
-        check_regular(path, links=True)
         with path.open("rb") as file:
             begin = file.read(len(_POINTER))
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}; {_AGAIN}") from None
-    if not begin:
-        raise RunError(f"{path} is empty; {_AGAIN}")
-    if begin == _POINTER:
-        raise RunError(f"{path} is a Git LFS pointer, not the file itself; fetch the file with: git lfs pull")
+        if begin == _POINTER:
+            raise RunError(f"{path} is a Git LFS pointer, not the file itself; fetch the file with: git lfs pull")
+        return _load_bin(path) if path.suffix == ".bin" else load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{path} is damaged or cut short: {error}; {_AGAIN}") from None
 
 
 def _load_bin(path: Path) -> dict[str, Tensor]:
@@ -365,19 +292,13 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader has many
-        what, file = str(error), json.dumps(str(path))
-        code = (
-            f'import torch; held = torch.load({file}, map_location="cpu", weights_only=False); '
-            f'torch.save(getattr(held, "state_dict", lambda: held["state_dict"])(), {file})'
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        what = (
+            f"contains {named[1]}, which is no tensor" if named else "is damaged, cut short, or has more than tensors"
         )
-        if named := re.search(r"GLOBAL ([\w.]+)", what):
-            raise RunError(
-                f"{path} contains {named[1]}, which is not a tensor and could execute code; nothing was executed; use "
-                f"a checkpoint with model.safetensors or, if its author may run code here: python -c {shell_word(code)}"
-            ) from None
         raise RunError(
-            f"{path} is damaged, cut short, or contains more than tensors; nothing in it was executed. If the download "
-            "was incomplete, fetch it again; or use a checkpoint with model.safetensors"
+            f"{path} {what}; nothing in it was executed. Fetch it again, or a checkpoint with model.safetensors; "
+            "docs/huggingface.md converts a pickle whose author may run code here"
         ) from None
     held = next((held[k] for k in _STATES if isinstance(held, dict) and isinstance(held.get(k), dict)), held)
     if not isinstance(held, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in held.items()):

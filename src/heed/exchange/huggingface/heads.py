@@ -6,19 +6,19 @@ task are read by their public names only.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from pydantic import Field
 from torch import Tensor
 
 from heed.data.examples import is_entity_tag
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
-from heed.exchange.huggingface.family import HeadNames
-from heed.exchange.huggingface.files import Entry, Settings, optional_json
+from heed.exchange.huggingface.family import ONE_LABEL, SEVERAL, HeadNames
+from heed.exchange.huggingface.files import Count, Entry, Fields, Id, optional_json
 from heed.exchange.huggingface.vit import PREPROCESSOR, preprocessor_of, read_form
 from heed.models.base import ModelConfig
 from heed.registry import body_class
@@ -29,8 +29,8 @@ class Exportable:
     """The content of a run that a checkpoint is to have."""
 
     body: ModelConfig  # the configuration of its body
-    heads: HeadNames  # the heads on the body
     tokenizers: Mapping[str, TextTokenizer]  # by role, "tokens" or "source" and "target"
+    heads: HeadNames  # the heads on the body
     tied: bool = True  # True if the output layer is the embedding table
     label_bias: bool | None = None  # True if the layer over the labels of a text has a bias; None without this layer
     settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of config.json, such as `id2label`
@@ -49,6 +49,7 @@ class Heads:
     classes: tuple[str, ...]  # endings of the names of the classes that have these heads
     # Names of the body and the heads in the task's model, as {"body": "body", "labels": "output"}; "" is the model.
     places: ClassVar[Mapping[str, str]]
+    labelled = False  # True if the task is made from labels
 
     def named(self, checkpoint: Checkpoint) -> HeadNames:
         """The heads of the checkpoint's model, by its architecture and its tensors."""
@@ -69,7 +70,7 @@ class Heads:
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
         """What the task is made from besides its configuration: tokenizers, labels."""
-        return (checkpoint.tokenizer,)
+        return (checkpoint.tokenizer, checkpoint.labels) if self.labelled else (checkpoint.tokenizer,)
 
     def exportable(self, run: Any) -> Exportable:
         """The content of a run that a checkpoint is to have.
@@ -77,6 +78,11 @@ class Heads:
         Raises:
             ConfigError: No checkpoint can express the run; the message names the field.
         """
+        body, head = run.task.model_and_head()
+        return Exportable(body, run.task.tokenizers(), **self.exported(run, body, head))
+
+    def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
+        """The fields of `Exportable` that are the head's."""
         raise NotImplementedError
 
     def remarks(self, checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -106,61 +112,51 @@ def _longest_text(checkpoint: Checkpoint, fields: Mapping[str, Any]) -> int:
     return max(1, int(fields.get("max_length", 1_000)) - 2 * framed)
 
 
-_ONE_LABEL, _SEVERAL = "single_label_classification", "multi_label_classification"
-_NUMBER = "data.target is number: Hugging Face classifiers predict labels"
-_TWO_CLASSES = (
-    "model.head is sigmoid with one output for two classes: Hugging Face checkpoints have one per class; use softmax"
-)
+def _check_labels(checkpoint: Checkpoint) -> None:
+    """Refuse a classifier of fewer than two labels: it predicts a number."""
+    if len(checkpoint.labels) < 2:
+        raise checkpoint.family.wrong("id2label", "two labels or more (a checkpoint that predicts a number has none)")
+
+
+def _only(name: str, value: Any, supported: Any) -> None:
+    """Refuse a value of a field of a run that its checkpoint could not have."""
+    if value != supported:
+        raise ConfigError(
+            f"{name} is {value}: Hugging Face checkpoints of this task support only {supported}; train with "
+            f"{name}={supported}"
+        )
 
 
 class Label(Heads):
     """A label of a text: a linear layer over the body's `last`, the state of the start token or of the last token."""
 
     classes = ("ForSequenceClassification",)
+    labelled = True
     places: ClassVar = {"body": "body", "labels": "output"}
 
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
-        settings = checkpoint.settings
-        kind = settings.text("problem_type", _ONE_LABEL)
-        if kind not in (_ONE_LABEL, _SEVERAL) or len(checkpoint.labels) < 2:
-            raise ConfigError(
-                f"{settings.path}: problem_type is {kind} with {len(checkpoint.labels)} in id2label: the checkpoint "
-                "predicts a number, but heed's classification predicts labels"
-            )
-        several = kind == _SEVERAL
+        _check_labels(checkpoint)
+        several, bias = checkpoint.family.problem_type == SEVERAL, checkpoint.family.label_bias
         head = "sigmoid" if several else "softmax"
-        model = {"pooling": "last", "head": head, "ngrams": 0, "output_bias": checkpoint.family.label_bias}
+        model = {"pooling": "last", "head": head, "ngrams": 0, "output_bias": bias}
         return {"model": model, "data": {"several_labels": several, "max_length": _longest_text(checkpoint, fields)}}
 
-    def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        return checkpoint.tokenizer, checkpoint.labels
-
-    def exportable(self, run: Any) -> Exportable:
-        body, head = run.task.model_and_head()
-        if run.config.data.target == "number":
-            raise ConfigError(_NUMBER)
-        several = run.config.data.several_labels
-        if head.ngrams:
-            raise ConfigError(
-                f"model.ngrams is {head.ngrams}: Hugging Face checkpoints cannot store n-grams; train with "
-                "model.ngrams=0"
-            )
+    def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
+        several, is_number = run.config.data.several_labels, run.config.data.target == "number"
         first = getattr(body, "pooler", None) == "none" and head.pooling in ("first", "cls")
-        if head.pooling != "last" and not first:
-            raise ConfigError(
-                f"model.pooling is {head.pooling}: Hugging Face classifiers support only model.pooling=last"
-            )
-        if head.head == "sigmoid" and not several:
-            raise ConfigError(_TWO_CLASSES)
-        settings = {**_labelled(run.head.labels), "problem_type": _SEVERAL if several else _ONE_LABEL}
-        tokenizers = run.task.tokenizers()
-        return Exportable(body, frozenset({"labels"}), tokenizers, label_bias=head.output_bias, settings=settings)
+        _only("data.target", "number" if is_number else "label", "label")
+        _only("model.ngrams", head.ngrams, 0)
+        _only("model.pooling", "last" if first else head.pooling, "last")
+        _only("model.head", head.head, "sigmoid" if several else "softmax")
+        settings = {**_labelled(run.head.labels), "problem_type": SEVERAL if several else ONE_LABEL}
+        return {"heads": frozenset({"labels"}), "label_bias": head.output_bias, "settings": settings}
 
 
 class Tags(Heads):
     """Tags: a linear layer over the states of tokens; a word is tagged by its first token."""
 
     classes = ("ForTokenClassification",)
+    labelled = True
     places: ClassVar = {"body": "body", "tags": "head.output"}
 
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,18 +164,12 @@ class Tags(Heads):
         data = {"max_length": _longest_text(checkpoint, fields), **scheme}
         return {"model": {"head": "softmax", "word": "first"}, "data": data}
 
-    def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        return checkpoint.tokenizer, checkpoint.labels
-
-    def exportable(self, run: Any) -> Exportable:
-        body, head = run.task.model_and_head()
+    def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
         for name, value in (("head", "softmax"), ("characters", "none"), ("delay", 0)):
-            if (chosen := getattr(head, name)) != value:
-                raise ConfigError(f"model.{name} is {chosen}: Hugging Face taggers support only {value}")
+            _only(f"model.{name}", getattr(head, name), value)
         mean = "the checkpoint tags tokens; this run tags a word by the mean of its tokens' states"
         notes = (mean,) if head.word == "mean" else ()
-        settings = _labelled(run.head.labels)
-        return Exportable(body, frozenset({"tags"}), run.task.tokenizers(), settings=settings, notes=notes)
+        return {"heads": frozenset({"tags"}), "settings": _labelled(run.head.labels), "notes": notes}
 
 
 class Picture(Heads):
@@ -197,53 +187,43 @@ class Picture(Heads):
         return super().named(checkpoint) if heads is None else heads
 
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
-        settings = checkpoint.settings
-        kind = settings.text("problem_type", _ONE_LABEL)
-        if heads and kind != _ONE_LABEL:
-            raise ConfigError(
-                f"{settings.path}: problem_type is {kind}, but heed's images task gives each picture one label; "
-                f"problem_type must be {_ONE_LABEL} or missing"
-            )
-        if heads and len(checkpoint.labels) < 2:
-            raise ConfigError(
-                f"{settings.path}: id2label has {len(checkpoint.labels)} class: the checkpoint predicts a number, "
-                "but heed's images task predicts labels"
-            )
-        sizing = read_form(checkpoint.folder, settings).sizing
+        if heads:
+            _check_labels(checkpoint)
+            if checkpoint.family.problem_type != ONE_LABEL:
+                raise checkpoint.family.wrong("problem_type", f"{ONE_LABEL}: heed gives each picture one label")
+        sizing = read_form(checkpoint.folder, checkpoint.family).sizing
         size = {"size": [sizing.height, sizing.width], "crop": sizing.crop, "channels": sizing.channels}
         return {"model": {"head": "softmax"}, "data": size}
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
         labels = checkpoint.labels if self.named(checkpoint) else []
-        return read_form(checkpoint.folder, checkpoint.settings), labels
+        return read_form(checkpoint.folder, checkpoint.family), labels
 
     def remarks(self, checkpoint: Checkpoint) -> tuple[str, ...]:
-        form = read_form(checkpoint.folder, checkpoint.settings)
-        sizing, numbers = form.sizing, (form.normalisation.mean, form.normalisation.deviation)
+        form, labels = self.learned(checkpoint)
+        sizing, normalisation = form.sizing, form.normalisation
+        mean, deviation = (
+            " ".join(f"{x:.4g}" for x in values) for values in (normalisation.mean, normalisation.deviation)
+        )
         is_there = (checkpoint.folder / PREPROCESSOR).exists()
-        default = "" if is_there else f", since {PREPROCESSOR} is missing: the default of ViT"
-        mean, deviation = (" ".join(f"{number:.4g}" for number in channels) for channels in numbers)
         pictures = (
             f"pictures: {sizing.width} x {sizing.height}, {sizing.channels} channel{'s' * (sizing.channels != 1)}, "
-            f"crop {sizing.crop}, {sizing.resample}, mean {mean}, deviation {deviation}{default}"
+            f"crop {sizing.crop}, {sizing.resample}, mean {mean}, deviation {deviation}"
+            f"{'' if is_there else f', since {PREPROCESSOR} is missing: the default of ViT'}"
         )
-        if not self.named(checkpoint):
+        if not labels:
             return pictures, "no classes: train a classifier from it with heed train images FOLDER --from RUN"
-        labels = checkpoint.labels
         return pictures, f"{len(labels):,} classes: {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}"
 
-    def exportable(self, run: Any) -> Exportable:
-        body, head = run.task.model_and_head()
-        if run.config.data.target == "number":
-            raise ConfigError(_NUMBER)
-        if head.head == "sigmoid":
-            raise ConfigError(_TWO_CLASSES)
+    def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
+        _only("data.target", "number" if run.config.data.target == "number" else "label", "label")
+        _only("model.head", head.head, "softmax")
         fields, notes = preprocessor_of(run.input.form)
-        bare = Exportable(body, frozenset(), {}, notes=notes, files={PREPROCESSOR: fields}, left=frozenset({"output"}))
+        common = {"notes": notes, "files": {PREPROCESSOR: fields}}
         if not run.head.labels:
-            return bare
-        settings = {**_labelled(run.head.labels), "problem_type": _ONE_LABEL}
-        return replace(bare, heads=frozenset({"labels"}), label_bias=True, settings=settings, left=frozenset())
+            return {**common, "heads": frozenset(), "left": frozenset({"output"})}
+        settings = {**_labelled(run.head.labels), "problem_type": ONE_LABEL}
+        return {**common, "heads": frozenset({"labels"}), "label_bias": True, "settings": settings}
 
 
 _MASKED = {"words": "masked_words", "order": "next_sentence"}
@@ -256,27 +236,24 @@ class Masked(Heads):
     places: ClassVar = {"body": "body", "words": "words", "order": "order"}
 
     def named(self, checkpoint: Checkpoint) -> HeadNames:
-        family = checkpoint.family
-        named = (family.heads_of(name) for name in (family.guess(checkpoint.files), checkpoint.architecture))
-        return frozenset().union(*(heads or () for heads in named))
+        beside = {head for name, head in checkpoint.family.known_by.items() if name in checkpoint.files}
+        return (checkpoint.family.heads_of(checkpoint.architecture) or frozenset()) | beside
 
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
         model = {"pooling": "last", "first_embeddings": "drawn", "tied_output": checkpoint.tied}
         model |= {field: head in heads for head, field in _MASKED.items()}
         return {"model": model, "data": {"max_length": max(7, min(512, fields["max_length"]))}}
 
-    def exportable(self, run: Any) -> Exportable:
-        body, head = run.task.model_and_head()
+    def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
         heads = frozenset(name for name, field in _MASKED.items() if getattr(head, field))
-        exportable = Exportable(body, heads, run.task.tokenizers(), tied=head.tied_output)
         if head.pooling == "last" or "order" not in heads:
-            return exportable
+            return {"heads": heads, "tied": head.tied_output}
         left = frozenset({"order"})
         note = (
             f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), but in "
             "checkpoints this head reads [CLS]"
         )
-        return replace(exportable, heads=heads - left, notes=(note,), left=left)
+        return {"heads": heads - left, "tied": head.tied_output, "notes": (note,), "left": left}
 
 
 class NextToken(Heads):
@@ -300,10 +277,8 @@ class NextToken(Heads):
             "generation": {"first_token": begins},
         }
 
-    def exportable(self, run: Any) -> Exportable:
-        body, _ = run.task.model_and_head()
-        tied = getattr(body, "tied_output", True)
-        return Exportable(body, frozenset({"output"}), run.task.tokenizers(), tied=tied)
+    def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
+        return {"heads": frozenset({"output"}), "tied": getattr(body, "tied_output", True)}
 
 
 GENERATION = "generation_config.json"
@@ -313,8 +288,20 @@ _LONGEST = 200
 """Most tokens of an output, unless the run sets it."""
 _POSITIONS = 1024
 """Least number of sinusoidal positions in the checkpoint; ours are unlimited."""
-_LENGTH = 21
-"""Most tokens that `generate` writes where no file says it: 20 after the first one."""
+
+
+class Generation(Fields):
+    """The fields of `generation_config.json`, or of an older `config.json`, with the defaults of `generate`."""
+
+    num_beams: Count = 1
+    length_penalty: float = Field(1.0, ge=0, le=100)
+    max_new_tokens: Id = 0
+    max_length: Count = 21
+    min_length: Id = 0
+    forced_eos_token_id: Any = None
+    bad_words_ids: list[Any] = Field([])
+    renormalize_logits: bool = False
+    early_stopping: bool | Literal["never"] = False
 
 
 class Written(Heads):
@@ -329,30 +316,26 @@ class Written(Heads):
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
         source, target = self.learned(checkpoint)[0]
         path = checkpoint.folder / GENERATION
-        settings = Settings.read(path) if os.path.lexists(path) else checkpoint.settings
+        settings = Generation.read(path, optional_json(path) or checkpoint.values)
         # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.
-        longest = settings.count("max_new_tokens", 0, least=0) or settings.count("max_length", _LENGTH) - 1
-        longest -= settings.get("forced_eos_token_id", None) is not None
-        stopping = settings.get("early_stopping", False)
-        if stopping not in (True, False, "never"):
-            raise settings.wrong("early_stopping", 'true, false or "never"')
+        longest = settings.max_new_tokens or settings.max_length - 1
+        longest -= settings.forced_eos_token_id is not None
         generation = {
-            "beam_size": settings.count("num_beams", 1),
-            "length_penalty": settings.number("length_penalty", 1.0, most=100),
+            "beam_size": settings.num_beams,
+            "length_penalty": settings.length_penalty,
             "max_length": max(1, longest),
-            "min_length": max(0, settings.count("min_length", 0, least=0) - 1),
+            "min_length": max(0, settings.min_length - 1),
             "replace_unknown": False,
-            "unknown": [target.special.unknown] not in settings.get("bad_words_ids", []),
-            "renormalize": settings.flag("renormalize_logits", False),
-            "early_stopping": _STOPPING[stopping],
+            "unknown": [target.special.unknown] not in settings.bad_words_ids,
+            "renormalize": settings.renormalize_logits,
+            "early_stopping": _STOPPING[settings.early_stopping],
         }
         return {"tokenizer": {"shared": source.tokens == target.tokens}, "generation": generation}
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
         return ((checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]),)
 
-    def exportable(self, run: Any) -> Exportable:
-        body, _ = run.task.model_and_head()
+    def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
         search, special = run.config.generation, run.input.target_tokenizer.special
         longest = (search.max_length or _LONGEST) + 1  # in transformers, the first token counts
         generation = {
@@ -368,15 +351,13 @@ class Written(Heads):
             "min_length": search.min_length + 1 if search.min_length else 0,
         }
         unknown = "replace_unknown has no counterpart in generate, which leaves unknown words unknown"
-        return Exportable(
-            body,
-            frozenset({"output", "bias"}),
-            run.task.tokenizers(),
-            tied=bool(getattr(body, "tied_output", True)),
-            settings={"max_position_embeddings": max(_POSITIONS, longest)},
-            notes=(unknown,) if run.head.replaces_unknown else (),
-            files={GENERATION: generation},
-        )
+        return {
+            "heads": frozenset({"output", "bias"}),
+            "tied": body.tied_output,
+            "settings": {"max_position_embeddings": max(_POSITIONS, longest)},
+            "notes": (unknown,) if run.head.replaces_unknown else (),
+            "files": {GENERATION: generation},
+        }
 
 
 HEADS: Mapping[str, Heads] = {

@@ -43,18 +43,13 @@ def read_pieces(path: Path) -> Any:
         model.ParseFromString(data)
     except Exception as error:  # of protobuf, which heed does not import itself
         problem = str(error)
+    trainer = model.trainer_spec
     problems = (
         (not model.pieces, "it has no pieces"),
         (not all(isinstance(piece.piece, str) for piece in model.pieces), "a piece is not UTF-8"),
-        (
-            model.trainer_spec.model_type not in (_UNIGRAM, _BPE),
-            "it is of whole words or characters; unigram and bpe are read",
-        ),
+        (trainer.model_type not in (_UNIGRAM, _BPE), "it is of whole words or characters; unigram and bpe are read"),
         (not model.normalizer_spec.escape_whitespaces, "its spaces are not escaped"),
-        (
-            model.trainer_spec.treat_whitespace_as_suffix,
-            "its pieces end with the space instead of starting with it",
-        ),
+        (trainer.treat_whitespace_as_suffix, "its pieces end with the space instead of starting with it"),
     )
     if problem := problem or next((text for is_so, text in problems if is_so), ""):
         raise RunError(f"{path} is not a SentencePiece model, or is damaged: {problem}")

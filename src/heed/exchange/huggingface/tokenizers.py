@@ -16,8 +16,7 @@ The classes cut texts with the `tokenizers` library:
 |---|---|---|
 | `BertTokenizer` | WordPiece | BERT's normalisation; blanks, marks and Chinese characters |
 | `GPT2Tokenizer`, `RobertaTokenizer` | BPE over bytes | GPT-2's pattern |
-| `XLMRobertaTokenizer` | Unigram | blanks; SentencePiece's compiled normalisation |
-| any other, with tokenizer.json | as in the file | as in the file |
+| any other, with tokenizer.json (XLM-R) | as in the file | as in the file |
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models
+from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 
-from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, library_of
+from heed.data.tokens.special import CONTINUED, MASKS, Special, library_of
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.files import Settings, optional_json
+from heed.exchange.huggingface.files import Fields, optional_json
 from heed.storage.files import read_bytes, read_text
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -55,12 +54,22 @@ _BY_FAMILY = {"bert": BERT, "distilbert": BERT, "roberta": ROBERTA, "xlm-roberta
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
+class _Options(Fields):
+    """The fields of tokenizer_config.json that say how a class cuts, with the defaults of the classes."""
+
+    tokenize_chinese_chars: bool = True
+    strip_accents: bool | None = None
+    do_lower_case: bool = True
+    add_prefix_space: bool = False
+
+
 class TokenizerFolder:
     """What the tokenizer files of a folder say.
 
     Attributes:
         folder: The folder.
-        settings: The fields of tokenizer_config.json.
+        values: The fields of tokenizer_config.json.
+        options: Those of them that say how a class cuts.
         whole: Those of tokenizer.json; None if the folder lacks it.
         name: The class as the files name it, without "Fast".
         form: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`.
@@ -77,11 +86,11 @@ class TokenizerFolder:
             ConfigError: It is of a class that heed lacks.
         """
         self.folder = folder
-        self.settings = Settings(folder / CONFIG, optional_json(folder / CONFIG) or {})
+        values = optional_json(folder / CONFIG) or {}
+        self.values, self.options = values, _Options.read(folder / CONFIG, values)
         self.whole = optional_json(folder / WHOLE)
         if self.whole is not None and not isinstance(self.whole.get("model"), dict):
             raise RunError(f"{folder / WHOLE} is damaged: it has no 'model'")
-        values = self.settings.values
         usual = _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS)
         name = str(values.get("tokenizer_class") or config.get("tokenizer_class") or usual)
         self.name = name if name == AS_IT_IS else name.removesuffix("Fast")
@@ -144,12 +153,10 @@ _MAP = "special_tokens_map.json"
 def missing(folder: Path) -> RunError:
     """The error for a folder without the files of a tokenizer."""
     return RunError(
-        f"{folder} has no tokenizer: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt; where BASE is the "
-        f"checkpoint that it was trained from, {_SAVED.format('BASE', repr(str(folder)))}"
+        f"{folder} has no tokenizer that heed reads: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt; "
+        "the library transformers makes it from this folder or from the checkpoint that it was trained from: "
+        f"AutoTokenizer.from_pretrained(FOLDER).save_pretrained({str(folder)!r})"
     )
-
-
-_SAVED = "the library transformers makes it: AutoTokenizer.from_pretrained({}).save_pretrained({})"
 
 
 def _added(token: Any, path: Path, field: str) -> AddedToken:
@@ -169,7 +176,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 _MOST_LOST = 0.1
 """Largest share of tokens that no merge makes: a few are added or spare."""
-_KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE", XLM_ROBERTA: "Unigram"}
+_KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE"}
 
 
 def _library(files: TokenizerFolder) -> Tokenizer:
@@ -184,6 +191,8 @@ def _library(files: TokenizerFolder) -> Tokenizer:
         raise missing(files.folder)
     as_class = whole is None or (kind is not None and whole["model"].get("type", kind) == kind)
     path = files.folder if whole is None else files.folder / WHOLE
+    if whole is not None and whole["model"].get("type") == "Unigram":
+        check_scores(whole["model"].get("vocab") or (), path)
     try:
         library = library_of(_of_class(files) if as_class else {**(whole or {}), "post_processor": None})
     except (RunError, ConfigError):
@@ -199,47 +208,32 @@ def _library(files: TokenizerFolder) -> Tokenizer:
 
 def _of_class(files: TokenizerFolder) -> dict[str, Any]:
     """The JSON of a class that cuts: its tokens are those of the files, the rest follows from the class's fields."""
-    folder, flag = files.folder, files.settings.flag
+    folder, options = files.folder, files.options
     model: Any = None if files.whole is None else files.whole["model"]
     if files.form == BERT:
         if model is None:
             lines = read_text(_there(folder, "vocab.txt"), links=True).removesuffix("\n").split("\n")
             model = {"vocab": {line.removesuffix("\r"): i for i, line in enumerate(lines)}}
         pieces = {"unk_token": files.roles["unk_token"], "continuing_subword_prefix": CONTINUED}
-        flags = {ours: flag(theirs, default) for ours, (theirs, default) in _OF_NORMALIZER.items()}
+        flags = {ours: getattr(options, theirs) for ours, theirs in _OF_NORMALIZER.items()}
         return {
             "model": {"type": "WordPiece", "vocab": model["vocab"], "max_input_chars_per_word": 100, **pieces},
             "normalizer": {"type": "BertNormalizer", "clean_text": True, **flags},
             "pre_tokenizer": {"type": "BertPreTokenizer"},
             "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
         }
-    if files.form != XLM_ROBERTA:
-        cut = {"type": "ByteLevel", "add_prefix_space": flag("add_prefix_space", False), "trim_offsets": True}
-        model = _merges(files) if model is None else model
-        pairs = {"type": "BPE", "vocab": model["vocab"], "merges": model["merges"]}
-        return {"model": pairs, "pre_tokenizer": cut, "decoder": {**cut, "add_prefix_space": True}}
-    if model is None:
-        at = repr(str(folder))
-        raise RunError(f"{folder} lacks {WHOLE}, from which heed reads {XLM_ROBERTA}; {_SAVED.format(at, at)}")
-    check_scores(model["vocab"], folder / WHOLE)
-    scheme = "always" if flag("add_prefix_space", True) else "never"
-    cut = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": scheme, "split": True}
-    normal = files.whole and files.whole.get("normalizer")
-    compiled = (step for step in (normal, *_steps(normal)) if step and step["type"] == "Precompiled")
-    return {
-        "model": {"type": "Unigram", "vocab": model["vocab"], "unk_id": model.get("unk_id"), "byte_fallback": False},
-        "normalizer": next(compiled, None),
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, cut]},
-        "decoder": cut,
-    }
+    cut = {"type": "ByteLevel", "add_prefix_space": options.add_prefix_space, "trim_offsets": True}
+    model = _merges(files) if model is None else model
+    pairs = {"type": "BPE", "vocab": model["vocab"], "merges": model["merges"]}
+    return {"model": pairs, "pre_tokenizer": cut, "decoder": {**cut, "add_prefix_space": True}}
 
 
 _OF_NORMALIZER = {
-    "handle_chinese_chars": ("tokenize_chinese_chars", True),
-    "strip_accents": ("strip_accents", None),
-    "lowercase": ("do_lower_case", True),
+    "handle_chinese_chars": "tokenize_chinese_chars",
+    "strip_accents": "strip_accents",
+    "lowercase": "do_lower_case",
 }
-"""Fields of BERT's normalisation with their names in tokenizer_config.json and the defaults of the class."""
+"""Fields of BERT's normalisation with their names in tokenizer_config.json."""
 
 
 def _there(folder: Path, name: str) -> Path:
@@ -273,10 +267,10 @@ def _check_kind(library: Tokenizer, path: Path) -> None:
     if isinstance(model, models.WordPiece):
         if (prefix := model.continuing_subword_prefix) != CONTINUED:
             lacks = f"pieces within words begin with '{prefix}' and not '{CONTINUED}'"
-    elif decoder is not None and not isinstance(decoder, decoders.ByteLevel | decoders.Metaspace | decoders.Fuse):
+    elif not isinstance(decoder, decoders.ByteLevel | decoders.Metaspace | decoders.Fuse) and (
+        decoder is not None or isinstance(model, models.BPE)
+    ):
         lacks = f"decoder is {type(decoder).__name__}"
-    elif isinstance(model, models.BPE) and decoder is None:
-        lacks = "BPE has no decoder"
     if getattr(model, "byte_fallback", False):
         lacks = "unknown characters become bytes (byte_fallback)"
     if lacks:
@@ -389,7 +383,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
         tokenizer = imported(library, files.roles, size if isinstance(size, int) else None)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
-    kept = {name: value for name, value in files.settings.values.items() if name in _KEPT}
+    kept = {name: value for name, value in files.values.items() if name in _KEPT}
     if files.further:
         kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
     settings: dict[str, Any] = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": kept}
@@ -414,9 +408,12 @@ def write_tokenizer(
         family: Its `model_type`, such as "bert" or "roberta".
         frame: Numbers of start tokens before a text, end tokens between two and after the last; the family's.
     """
-    settings = files or _trained(tokenizer, family)
+    settings = files or _trained(tokenizer)
     state, roles = json.loads(settings["state"]), settings["roles"]
-    state["post_processor"] = settings.get("post_processor") or _frame(tokenizer, roles, family, frame)
+    state["post_processor"] = settings.get("post_processor")
+    library = Tokenizer.from_str(json.dumps(state))
+    if not state["post_processor"]:
+        library.post_processor = _frame(library, roles, family, frame)
     segments = ["token_type_ids"] if family in _SEGMENTS else []
     fields = {
         "tokenizer_class": settings["name"],
@@ -427,54 +424,36 @@ def write_tokenizer(
     }
     for normal in _steps(state["normalizer"]):
         if normal["type"] == "BertNormalizer":
-            fields |= {theirs: normal[ours] for ours, (theirs, _) in _OF_NORMALIZER.items()}
+            fields |= {theirs: normal[ours] for ours, theirs in _OF_NORMALIZER.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / WHOLE, state)
+    library.save(str(folder / WHOLE))
     write_json(folder / CONFIG, fields)
     if _SAME_AS.get(settings["name"], settings["name"]) in (BERT, GPT2, ROBERTA):
-        Tokenizer.from_str(json.dumps(state)).model.save(str(folder))  # the files that are read without tokenizer.json
+        library.model.save(str(folder))  # the files that are read without tokenizer.json
 
 
-def _trained(tokenizer: TextTokenizer, family: str) -> dict[str, Any]:
+def _trained(tokenizer: TextTokenizer) -> dict[str, Any]:
     """What `read_tokenizer` would give for a tokenizer that is not as it was imported."""
     state = json.loads(tokenizer.library.to_str())
     steps = _steps(state["pre_tokenizer"])
     state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if len(steps) > 1 else next(iter(steps), None)
-    places = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), tokenizer.special, strict=True))
-    roles = {role: tokenizer.token(i) for role, i in places.items() if i >= 0}
-    is_berts = tokenizer.is_of_pieces and (*roles.values(),) == BERT_TOKENS and tokenizer.mask is not None
-    normal = [(step["type"], step.get("clean_text")) for step in _steps(state["normalizer"])]
-    # The classes of families that frame texts another way are not BERT's.
-    if is_berts and family not in _FRAMES and normal == [("BertNormalizer", True)]:
-        name = BERT
-    else:
-        name = AS_IT_IS
-        roles |= {"bos_token": roles["cls_token"], "eos_token": roles["sep_token"]}
-    if tokenizer.mask is not None:
-        roles["mask_token"] = tokenizer.token(tokenizer.mask)
-    return {"state": json.dumps(state), "name": name, "roles": roles, "kept": {}}
+    padding, unknown, start, end = tokenizer.special
+    ids = {"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end}
+    ids |= {"bos_token": start, "eos_token": end, "mask_token": -1 if tokenizer.mask is None else tokenizer.mask}
+    roles = {role: tokenizer.token(i) for role, i in ids.items() if i >= 0}
+    return {"state": json.dumps(state), "name": AS_IT_IS, "roles": roles, "kept": {}}
 
 
 def _frame(
-    tokenizer: TextTokenizer, roles: Mapping[str, str], family: str, frame: tuple[int, int, int] | None
-) -> dict[str, Any] | None:
-    """The tokens around a text, and around two, whose second has another segment, as JSON of the library."""
+    library: Tokenizer, roles: Mapping[str, str], family: str, frame: tuple[int, int, int] | None
+) -> processors.TemplateProcessing | None:
+    """The tokens around a text, and around two, whose second has another segment."""
     starts, between, ends = frame or _FRAMES.get(family, (1, 1, 1))
     start = roles.get("cls_token", roles.get("bos_token"))
     end = roles.get("sep_token", roles.get("eos_token"))
     if start is None or end is None or not starts + between + ends:
         return None
-    ids = {name: i for name in sorted({start, end}) if (i := tokenizer.library.token_to_id(name)) is not None}
-    second = int(family in _SEGMENTS)
-
-    def special(name: str, count: int, segment: int = 0) -> list[dict[str, Any]]:
-        return [{"SpecialToken": {"id": name, "type_id": segment}}] * count
-
-    first, other = ({"Sequence": {"id": name, "type_id": i}} for name, i in (("A", 0), ("B", second)))
-    before = [*special(start, starts), first]
-    return {
-        "type": "TemplateProcessing",
-        "single": [*before, *special(end, ends)],
-        "pair": [*before, *special(end, between), other, *special(end, ends, second)],
-        "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()},
-    }
+    known = [(name, i) for name in sorted({start, end}) if (i := library.token_to_id(name)) is not None]
+    first, second = [*[start] * starts, "$A"], int(family in _SEGMENTS)
+    pair = [*first, *[end] * between, f"$B:{second}", *[f"{end}:{second}"] * ends]
+    return processors.TemplateProcessing(single=[*first, *[end] * ends], pair=pair, special_tokens=known)

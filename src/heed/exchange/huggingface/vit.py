@@ -14,8 +14,6 @@ A DeiT has `embeddings.distillation_token` (distillation_vector) and two heads, 
 layer over both tokens' states side by side, `[W_class W_distillation] / 2`. Exports have its bias in both heads, of
 which the checkpoint's were two.
 
-Without `qkv_bias` the projections of query, key and value have biases of zero here, and are written with biases.
-
 `preprocessor_config.json` says how a checkpoint wants pictures, here a `PictureForm`:
 
 | there | here |
@@ -36,24 +34,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
 
 from heed.data.pictures.sizing import Crop, Normalisation, PictureForm, Resample, Sizing
-from heed.errors import ConfigError
 from heed.exchange.huggingface.family import Family, HeadNames, Line, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     SAME,
+    Count,
+    Depth,
     Entry,
-    Settings,
+    Fields,
+    Share,
     TensorFiles,
     Transform,
     entry,
     flattened,
     leading,
     optional_json,
-    zeros,
 )
 from heed.models.vit import VitConfig
 
@@ -70,78 +70,80 @@ _PARTS = {
 """Our layers of a block; name in files; name in memory since `transformers` 5, which files may also have."""
 
 
-def _layers(prefix: str) -> dict[str, Line]:
-    return {
-        "body.embedding": f"{prefix}embeddings.patch_embeddings.projection",
-        **{
-            f"body.blocks.*.{ours}": (f"{prefix}encoder.layer.*.{in_files}", SAME, f"{prefix}layers.*.{in_memory}")
-            for ours, (in_files, in_memory) in _PARTS.items()
-        },
-        "body.norm": f"{prefix}layernorm",
-    }
+Side = Annotated[int, Field(ge=1, le=10_000)]
+"""Pixels of a side."""
+
+
+def _both(value: Any) -> Any:
+    return [value, value] if type(value) is int else value
+
+
+_LAYERS: dict[str, Line] = {
+    "body.embedding": "embeddings.patch_embeddings.projection",
+    **{
+        f"body.blocks.*.{ours}": (f"encoder.layer.*.{in_files}", SAME, f"layers.*.{in_memory}")
+        for ours, (in_files, in_memory) in _PARTS.items()
+    },
+    "body.norm": "layernorm",
+}
 
 
 class Vit(Family):
     """ViT."""
 
-    model_type = "vit"
-    model = "vit"
-    prefix = "vit."
-    names: ClassVar = {
-        "d_model": ("hidden_size", 768),
-        "num_heads": ("num_attention_heads", 12),
-        "num_layers": ("num_hidden_layers", 12),
-        "d_ff": ("intermediate_size", 3072),
-        "norm_eps": ("layer_norm_eps", 1e-12),
-        "dropout": ("hidden_dropout_prob", 0.0),
-        "attention_dropout": ("attention_probs_dropout_prob", 0.0),
-    }
-    architectures: ClassVar = {
-        frozenset({"labels"}): "ViTForImageClassification",
-        frozenset(): "ViTModel",
-    }
-    layers: ClassVar = {**_layers("vit."), "labels": "classifier"}
-    constants: ClassVar = {"hidden_act": "gelu", "qkv_bias": True, "initializer_range": 0.02}
-    accepts: ClassVar = {"hidden_act": "gelu"}
+    model_type: ClassVar = "vit"
+    model: ClassVar = "vit"
+    config_class: ClassVar = VitConfig
+    prefix: ClassVar = "vit."
+    architectures: ClassVar = {frozenset({"labels"}): "ViTForImageClassification", frozenset(): "ViTModel"}
+    layers: ClassVar = {**_LAYERS, "labels": "classifier"}
     expresses: ClassVar = {
         "pooling": ("class", "it classifies the state of a class token"),
         "positions": ("learned", "its positions are a learned table"),
         "stem": ("none", "it has one linear layer over patches"),
     }
-    known_by: ClassVar = {"classifier.weight": "labels"}
-    head_names: tuple[str, ...] = ("classifier.",)
+    head_names: ClassVar[tuple[str, ...]] = ("classifier.",)
+
+    d_model: Count = Field(768, alias="hidden_size")
+    num_heads: Count = Field(12, alias="num_attention_heads")
+    num_layers: Depth = Field(12, alias="num_hidden_layers")
+    d_ff: Count = Field(3072, alias="intermediate_size")
+    norm_eps: Share = Field(1e-12, alias="layer_norm_eps")
+    dropout: Share = Field(0.0, alias="hidden_dropout_prob")
+    attention_dropout: Share = Field(0.0, alias="attention_probs_dropout_prob")
+    patch_size: Side = 16
+    num_channels: Literal[1, 3] = 3
+    image_size: Annotated[list[Side], Field(min_length=2, max_length=2), BeforeValidator(_both)] = Field([224, 224])
+    qkv_bias: Literal[True] = True
+    hidden_act: Literal["gelu"] = "gelu"
+
+    @field_validator("patch_size", mode="before")
+    @classmethod
+    def _square(cls, value: Any) -> Any:
+        return value[0] if isinstance(value, list) and len(value) == 2 and value[0] == value[1] else value
 
     def further(self, wanted: Wanted) -> Sequence[Entry]:
         body, embeddings = wanted.body, f"{self.prefix}embeddings"
-        assert isinstance(body, VitConfig)
         filters = flattened((body.num_channels, body.patch_size, body.patch_size))
-        absent = () if wanted.settings.flag("qkv_bias", True) else ("query", "key", "value")
         return [
             entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
             entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", leading(1)),
             entry(f"{embeddings}.patch_embeddings.projection.weight", "body.embedding.weight", filters),
-            *(entry("", f"body.blocks.*.attention.w_{name}.bias", zeros((body.d_model,))) for name in absent),
         ]
 
-    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
-        side = settings.get("patch_size", 16)
-        side = side[0] if isinstance(side, list) and len(side) == 2 and side[0] == side[1] else side
-        if not _is_length(side):
-            raise settings.wrong("patch_size", f"a whole number from 1 to {_WIDEST:,} (heed's patches are square)")
-        return {"patch_size": side, "stride": None}
+    def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        return {"stride": None}
 
-    def written(self, body: VitConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
-        return {
-            "image_size": body.height if body.height == body.width else [body.height, body.width],
-            "patch_size": body.patch_size,
-            "num_channels": body.num_channels,
-        }
+    @classmethod
+    def written(cls, body: VitConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        return {"image_size": body.height if body.height == body.width else [body.height, body.width]}
 
-    def refuse(self, body: VitConfig, heads: HeadNames) -> None:
+    @classmethod
+    def refuse(cls, body: VitConfig, heads: HeadNames) -> None:
         if body.stride not in (None, body.patch_size):
-            raise self.lacks("stride", body.stride, "its patches do not overlap")
+            raise cls.lacks("stride", body.stride, "its patches do not overlap")
 
-    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
+    def tokenizers(self, folder: Path) -> Vocabularies:
         return {}
 
 
@@ -155,19 +157,18 @@ _MEAN = Transform(lambda theirs: [(theirs[0] + theirs[1]) / 2], lambda ours: [ou
 class Deit(Vit):
     """With a distillation token and the average of two heads. Touvron et al. 2021, arXiv:2012.12877."""
 
-    model_type = "deit"
-    prefix = "deit."
+    model_type: ClassVar = "deit"
+    prefix: ClassVar = "deit."
     architectures: ClassVar = {
         frozenset({"labels"}): "DeiTForImageClassificationWithTeacher",
         frozenset(): "DeiTModel",
     }
-    layers: ClassVar = _layers("deit.")
+    layers: ClassVar = _LAYERS
     expresses: ClassVar = {
         **Vit.expresses,
         "pooling": ("distilled", "it classifies the states of a class and a distillation token"),
     }
-    known_by: ClassVar = {"cls_classifier.weight": "labels"}
-    head_names = ("cls_classifier.", "distillation_classifier.")
+    head_names: ClassVar = ("cls_classifier.", "distillation_classifier.")
 
     def further(self, wanted: Wanted) -> Sequence[Entry]:
         weights, biases = (" ".join(f"{head}{part}" for head in self.head_names) for part in ("weight", "bias"))
@@ -178,74 +179,115 @@ class Deit(Vit):
             entry(biases, "labels.bias", _MEAN),
         ]
 
-    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+    def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
         if "classifier.weight" in files:
-            raise ConfigError(
-                f"{settings.path}: DeiTForImageClassification has one head and a distillation token that it does not "
-                "read, which heed does not support; import the checkpoint with both heads "
-                "(DeiTForImageClassificationWithTeacher), or one without a distillation token (model_type vit)"
+            raise self.wrong(
+                "architectures",
+                "DeiTForImageClassificationWithTeacher: with one head and a distillation token that it does not read, "
+                "a checkpoint is not supported; import one with both heads, or one of model_type vit",
             )
-        return super().derived(settings, files, heads)
+        return super().derived(files, heads)
 
 
 PREPROCESSOR = "preprocessor_config.json"
 _FILTERS: Mapping[int, Resample] = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 _NUMBERS = {name: number for number, name in _FILTERS.items()}
-_ACCEPTED = {"do_pad": False, "crop_pct": None, "do_flip_channel_order": False}
-_BRIGHTEST, _WIDEST = 1_000, 10_000
-"""Largest mean or deviation of pixels, and most pixels of a side, that make sense."""
-_STANDARD = 0.5
-"""Mean and deviation of `ViTImageProcessor`, where the file does not say."""
+_Pixel = Annotated[float, Field(ge=0, le=1_000)]
 
 
-def read_form(folder: Path, config: Settings) -> PictureForm:
+class Preprocessor(Fields):
+    """The fields of `preprocessor_config.json`, by default as `ViTImageProcessor` has them."""
+
+    kind: str = Field("", validation_alias=AliasChoices("image_processor_type", "feature_extractor_type"))
+    do_resize: bool = True
+    size: dict[Literal["height", "width", "shortest_edge"], Side] | None = None
+    resample: Literal[0, 1, 2, 3] = 2
+    do_center_crop: bool = False
+    crop_size: dict[Literal["height", "width"], Side] | None = None
+    do_rescale: bool = True
+    rescale_factor: float = Field(1 / 255, gt=0, le=1)
+    do_normalize: bool = True
+    image_mean: list[_Pixel] = Field(0.5, validate_default=True)
+    image_std: list[Annotated[_Pixel, Field(ge=1e-6)]] = Field(0.5, validate_default=True)
+    do_pad: Literal[False] = False
+    crop_pct: None = None
+    do_flip_channel_order: Literal[False] = False
+
+    @field_validator("size", "crop_size", mode="before")
+    @classmethod
+    def _named_sides(cls, value: Any, info: ValidationInfo) -> Any:
+        # One number means both sides for ViT and DeiT, and the shorter one for CLIP.
+        if type(value) is not int:
+            return value
+        is_shorter = info.field_name == "size" and info.data["kind"].startswith("CLIP")
+        return {"shortest_edge": value} if is_shorter else {"height": value, "width": value}
+
+    @field_validator("image_mean", "image_std", mode="before")
+    @classmethod
+    def _of_each_channel(cls, value: Any, info: ValidationInfo) -> Any:
+        channels = info.context["channels"]  # type: ignore[index]
+        if isinstance(value, list) and len(value) != channels:
+            raise ValueError(f"input should be {channels} numbers, as num_channels in config.json is {channels}")
+        return value if isinstance(value, list) else [value] * channels
+
+    def sizing(self, height: int, width: int, channels: int) -> Sizing:
+        """How pictures get the model's size.
+
+        Raises:
+            ConfigError: The fields contradict each other, or that size.
+        """
+        wanted = {"height": height, "width": width}
+        size, cut = self.size or wanted, self.crop_size or wanted
+        if self.do_center_crop and not self.do_resize:
+            raise self.wrong("do_resize", "true, with do_center_crop")
+        # Without either, pictures must have the model's size.
+        if self.do_resize and (cut if self.do_center_crop else size) != wanted:
+            field = "crop_size" if self.do_center_crop else "size"
+            raise self.wrong(field, f"{json.dumps(wanted)}, which is image_size in config.json")
+        crop: Crop = "centre" if self.do_center_crop and "shortest_edge" in size else "squash"
+        shorter = None
+        if self.do_center_crop and size != wanted:
+            shorter, most = min(size.values()), max(height, width)
+            if max(size.values()) != shorter or shorter < most:
+                raise self.wrong("size", f"equal height and width, at least the {most} pixels of crop_size")
+        return Sizing(height, width, channels, crop, _FILTERS[self.resample], shorter)
+
+    def normalisation(self) -> Normalisation:
+        """From pixels of 0 to 1: theirs are pixels times `rescale_factor`."""
+        factor = 255 * self.rescale_factor if self.do_rescale else 255.0
+        unit = 1.0 if abs(factor - 1) < 1e-6 else factor  # 1/255 is written with few digits in some files
+        mean, deviation = self.image_mean, self.image_std
+        if not self.do_normalize:
+            mean, deviation = [0.0] * len(mean), [1.0] * len(mean)
+        return Normalisation(tuple(value / unit for value in mean), tuple(value / unit for value in deviation))
+
+
+def read_form(folder: Path, config: Any) -> PictureForm:
     """How a checkpoint wants pictures; where it does not say, as `ViTImageProcessor` has them by default.
 
     Args:
         folder: The checkpoint.
-        config: Its `config.json`: channels and size of a picture.
+        config: Its `Vit` or `Deit`: channels and size of a picture.
 
     Raises:
         RunError: The file is damaged.
         ConfigError: heed lacks what a field asks for, or it contradicts `config.json`; the message names it.
     """
-    path = folder / PREPROCESSOR
-    settings = Settings(path, optional_json(path) or {})
-    settings.accept(_ACCEPTED)
-    channels = config.count("num_channels", 3)
-    if channels not in (1, 3):
-        raise config.wrong("num_channels", "1 (grey) or 3 (red, green and blue)")
-    size = config.get("image_size", 224)
-    sides = size if isinstance(size, list) else [size, size]
-    if len(sides) != 2 or not all(map(_is_length, sides)):
-        raise config.wrong("image_size", "a number of pixels, or height and width")
-    return PictureForm(_sizing(settings, sides[0], sides[1], channels), _normalisation(settings, channels))
+    path, (height, width) = folder / PREPROCESSOR, config.image_size
+    fields = Preprocessor.read(path, optional_json(path) or {}, channels=config.num_channels)
+    return PictureForm(fields.sizing(height, width, config.num_channels), fields.normalisation())
 
 
 def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields of `preprocessor_config.json` for a run, and what it cannot say."""
     sizing, normalisation = form.sizing, form.normalisation
     height, width, channels = sizing.shape
-    fields: dict[str, Any] = {
-        "image_processor_type": "ViTImageProcessor",
-        "do_convert_rgb": channels == 3,
-        "do_resize": True,
-        "size": {"height": height, "width": width},
-        "resample": _NUMBERS[sizing.resample],
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(normalisation.mean),
-        "image_std": list(normalisation.deviation),
-    }
-    notes = []
-    cut = {"do_center_crop": True, "crop_size": {"height": height, "width": width}}
+    shape, notes = {"height": height, "width": width}, []
+    kind, size = "ViTImageProcessor", shape
     if sizing.crop == "squash" and sizing.shorter is not None:
-        scaled = {"height": sizing.shorter, "width": sizing.shorter}
-        fields |= {**cut, "image_processor_type": "DeiTImageProcessor", "size": scaled}
+        kind, size = "DeiTImageProcessor", {"height": sizing.shorter, "width": sizing.shorter}
     elif sizing.crop == "centre" and (sizing.shorter is not None or height == width):
-        scaled = {"shortest_edge": sizing.shorter or height}
-        fields |= {**cut, "image_processor_type": "CLIPImageProcessor", "size": scaled}
+        kind, size = "CLIPImageProcessor", {"shortest_edge": sizing.shorter or height}
         if sizing.shorter is None:
             notes.append("transformers crops pictures that are not square up to one pixel differently")
     elif sizing.crop != "squash":
@@ -253,6 +295,19 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
             f"data.crop={sizing.crop} cannot be exported for pictures of {height} x {width} pixels: {PREPROCESSOR} "
             "squashes pictures of other proportions instead (crop=squash)"
         )
+    fields: dict[str, Any] = {
+        "image_processor_type": kind,
+        "do_convert_rgb": channels == 3,
+        "do_resize": True,
+        "size": size,
+        "resample": _NUMBERS[sizing.resample],
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(normalisation.mean),
+        "image_std": list(normalisation.deviation),
+        **({} if size == shape and kind.startswith("ViT") else {"do_center_crop": True, "crop_size": shape}),
+    }
     if sizing.levels is not None:
         notes.append(
             f"{PREPROCESSOR} does not scale {sizing.levels[0]:g} to {sizing.levels[1]:g} to 8 bits: do it before"
@@ -260,77 +315,3 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
     if channels == 1:
         notes.append(f'{PREPROCESSOR} does not turn colours into grey: hand it grey pictures (image.convert("L"))')
     return fields, tuple(notes)
-
-
-def _sizing(settings: Settings, height: int, width: int, channels: int) -> Sizing:
-    number = settings.get("resample", 2)
-    if not isinstance(number, int) or number not in _FILTERS:
-        known = ", ".join(f"{number} ({name})" for number, name in _FILTERS.items())
-        raise settings.wrong("resample", f"one of Pillow's filters {known}")
-    resizes, cuts = settings.flag("do_resize", True), settings.flag("do_center_crop", False)
-    field, shorter = "crop_size" if cuts else "size", None
-    crop: Crop = "squash"
-    # Without either, pictures must have the model's size.
-    if (resizes or cuts) and _sides(settings, field, height, width) != (height, width):
-        wanted = json.dumps({"height": height, "width": width})
-        raise settings.wrong(field, f"{wanted}, which is image_size in config.json")
-    if cuts and not resizes:
-        raise settings.wrong("do_resize", "true, with do_center_crop")
-    if cuts and (shorter := _shortest(settings)) is not None:
-        crop = "centre"
-        if shorter < max(height, width):
-            raise settings.wrong("size", f"at least the {max(height, width)} pixels of crop_size")
-    elif cuts and (scaled := _sides(settings, "size", height, width)) != (height, width):
-        shorter = scaled[0]
-        if shorter != scaled[1] or shorter < max(height, width):
-            raise settings.wrong(
-                "size", f"equal height and width, at least the {max(height, width)} pixels of crop_size"
-            )
-    return Sizing(height, width, channels, crop, _FILTERS[number], shorter)
-
-
-def _shortest(settings: Settings) -> int | None:
-    """Pixels of the shorter side after scaling; None where both sides are given."""
-    value = settings.get("size", None)
-    if isinstance(value, dict) and set(value) == {"shortest_edge"} and _is_length(value["shortest_edge"]):
-        return int(value["shortest_edge"])
-    kind = str(settings.get("image_processor_type", settings.get("feature_extractor_type", "")))
-    # One number means both sides for ViT and DeiT, and the shorter one for CLIP.
-    return value if _is_length(value) and kind.startswith("CLIP") else None
-
-
-def _sides(settings: Settings, name: str, height: int, width: int) -> tuple[int, int]:
-    """Height and width of a field; those of the model where it is missing."""
-    value = settings.get(name, {"height": height, "width": width})
-    sides = value if isinstance(value, dict) else {"height": value, "width": value}
-    if set(sides) != {"height", "width"} or not all(map(_is_length, sides.values())):
-        raise settings.wrong(name, f'{{"height": {height}, "width": {width}}}')
-    return sides["height"], sides["width"]
-
-
-def _normalisation(settings: Settings, channels: int) -> Normalisation:
-    """From pixels of 0 to 1: theirs are pixels times `rescale_factor`."""
-    factor = settings.number("rescale_factor", 1 / 255) if settings.flag("do_rescale", True) else 1.0
-    if not factor:
-        raise settings.wrong("rescale_factor", "a number above 0, as 0.00392156862745098 (1/255)")
-    if settings.flag("do_normalize", True):
-        mean, deviation = (_per_channel(settings, name, channels) for name in ("image_mean", "image_std"))
-    else:
-        mean, deviation = (0.0,) * channels, (1.0,) * channels
-    unit = 1.0 if abs(255 * factor - 1) < 1e-6 else 255 * factor  # 1/255 is written with few digits in some files
-    return Normalisation(tuple(value / unit for value in mean), tuple(value / unit for value in deviation))
-
-
-def _per_channel(settings: Settings, name: str, channels: int) -> tuple[float, ...]:
-    value, least = settings.get(name, _STANDARD), 1e-6 if name == "image_std" else 0
-    values = value if isinstance(value, list) else [value] * channels
-    good = all(type(number) in (int, float) and least <= number <= _BRIGHTEST for number in values)
-    if not good or len(values) != channels:
-        many = "1 number" if channels == 1 else f"{channels} numbers"
-        bounds = f"each from {least:g} to {_BRIGHTEST}"
-        raise settings.wrong(name, f"{many}, as num_channels in config.json is {channels}, {bounds}")
-    return tuple(map(float, values))
-
-
-def _is_length(value: Any) -> bool:
-    return type(value) is int and 0 < value <= _WIDEST
