@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from heed.data.pictures.files import is_picture
 from heed.errors import counted
 
 R = TypeVar("R", bound=Sequence[str])
@@ -32,6 +32,11 @@ LABEL_NAMES = (
     *("score", "polarity", "tag", "genre", "type", "y", "output", "v1"),
 )
 """Usual names of label columns, most reliable first."""
+PICTURES = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "
+    ".ico .qoi .sgi .heic .heif".split()
+)
+"""Endings of picture files; the format is recognised from the content, whatever the ending."""
 _OTHER_NAMES = ("id", "idx", "index", "source", "src", "translation", "split", "date", "time", "author", "user", "name")
 _LANGUAGES = (
     *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "cs", "ro", "hu", "tr", "ar", "he", "fa", "hi", "ur"),
@@ -109,6 +114,11 @@ class Facts:
     def counted(self, whole: bool) -> str:
         """Its number of distinct values; says so if only the beginning of the file was read."""
         return counted(self.values, "value") + ("" if whole else " in the first part of the file")
+
+
+def is_picture(name: str) -> bool:
+    """True if a name has the ending of a picture."""
+    return Path(name).suffix.lower() in PICTURES
 
 
 class Picked(NamedTuple):

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from heed.data.columns import facts_of, has_header, is_number, is_regular, pick, regular_rows, some
+from heed.data.columns import facts_of, has_header, is_number, is_picture, is_regular, pick, regular_rows, some
 from heed.data.examples import OUTSIDE, is_entity_tag
-from heed.data.pictures.files import files_below, is_idx, is_picture
+from heed.data.pictures.files import files_below, is_idx
 from heed.data.tables import SEPARATORS, Head, is_table
 from heed.errors import DataError
 

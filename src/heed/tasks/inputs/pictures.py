@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from heed.config import TokenizerConfig
 from heed.data.batch import plan_even
+from heed.data.columns import is_picture
 from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.numbers import labels_are_classes
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
 from heed.data.pictures.decode import PictureError
-from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx
+from heed.data.pictures.files import Listing, files_below, is_idx, read_idx
 from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
 from heed.data.pictures.store import PictureStore, Pixels
 from heed.data.splits import Splits, drawn_splits, open_splits
