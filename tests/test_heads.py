@@ -33,7 +33,7 @@ def test_changes_are_those_of_score_and_loss_with_and_without_the_head(name, mod
     examples = evenly(run.examples("valid"), 4)
     whole, loss = run.score_and_loss(examples)
     assert len(whole.statistics) == len(loss.statistics) == 4
-    assert (found.score, found.examples) == (whole.score(), 4)
+    assert (found.measure.score(), found.examples) == (whole.score(), 4)
     places = [(one.mechanism, one.layer, one.head) for one in found.heads]
     assert len(places) == len(set(places)) and {mechanism for mechanism, *_ in places} == mechanisms
     for one in found.heads:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,34 +67,27 @@ class HeadEffect:
 class Heads:
     """The heads of a run, in the order of mechanisms, layers and heads."""
 
-    measure: str  # name of the score for readers
-    score: float  # of the whole run
-    scale: float  # 100 for a share, to be shown in per cent
+    measure: Measure  # of the whole run, with the digits of the table
     examples: int
     heads: list[HeadEffect]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         heads = [{**asdict(head), "matters": head.matters} for head in self.heads]
-        return {"measure": self.measure, "score": self.score, "examples": self.examples, "heads": heads}
+        whole = {"measure": self.measure.label, "score": self.measure.score(), "examples": self.examples}
+        return {**whole, "heads": heads}
 
     def __str__(self) -> str:
         """What was measured, then a line for each head."""
-        score = f"{self.measure} {self.scale * self.score:.{self._digits}f} on {self.examples:,} examples"
+        score = f"{self.measure.label} {self.measure.text(self.measure.score())} on {self.examples:,} examples"
         mark = f"* p <= 0.05 after Holm's correction for {len(self.heads)} heads"
         head = f"{score}; the change without each head with its 95 % interval, {mark}"
         return "\n".join([head, "", *map(self._line, self.heads)])
 
-    @property
-    def _digits(self) -> int:
-        """Digits of a score."""
-        return 2 if self.scale == 100.0 else 3
-
     def _line(self, one: HeadEffect) -> str:
         """Place, change of the score, change of the loss, and what the head looks at."""
-        mark, d = "*" if one.matters else " ", self._digits
-        span = ends(vars(one.change), f"+.{d}f", self.scale)
-        change = f"{self.scale * one.change.value:+8.{d}f} {mark} [{span}]"
+        mark, span = "*" if one.matters else " ", self.measure.ends(one.change.low, one.change.high, "+")
+        change = f"{self.measure.text(one.change.value, '+'):>8} {mark} {span}"
         loss = "" if one.loss is None else f"loss {one.loss.value:+.4f} [{ends(vars(one.loss), '+.4f')}]"
         looks = f"{one.looks_at} {one.share:.0%}" if one.looks_at else ""
         width = max(len(each.mechanism) for each in self.heads)
@@ -141,8 +134,7 @@ def score_heads(
         change, loss = (_change(*both, resamples) for both in zip(cut, whole, strict=True))
         assert change is not None
         effects.append(HeadEffect(*place, change, corrected_p, loss, *named.get(place, ("", 0.0))))
-    score = whole[0]
-    return Heads(score.label, score.score(), 100.0 if score.is_share else 1.0, len(examples), effects)
+    return Heads(replace(whole[0], digits=2 if whole[0].is_share else 3), len(examples), effects)
 
 
 def corrected(whole: Measure, cuts: Sequence[Measure]) -> Array:
