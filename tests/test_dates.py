@@ -10,7 +10,7 @@ from babel import Locale, localedata
 from babel.dates import format_date
 
 from date_formats import read_formats
-from heed.data.embedded.generated import SPLITS, split_of
+from heed.data.embedded import SPLITS, split_of
 from heed.data.embedded.pairs import (
     LANGUAGES,
     SEPARATOR,

@@ -7,7 +7,7 @@ import pytest
 
 import grammar
 import heed
-from heed.data.embedded.generated import SPLITS, split_of
+from heed.data.embedded import SPLITS, split_of
 from heed.data.embedded.pairs import GrammarSource
 from heed.errors import ConfigError
 from heed.tasks.translation.config import TranslationConfig

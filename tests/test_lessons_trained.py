@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import lesson_sentences as drawing
 from heed.cli import main
-from heed.data.embedded.generated import SPLITS
+from heed.data.embedded import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.errors import ConfigError
 from heed.lessons import Stage, cat, list_lessons, mess, order, parts, run_lesson

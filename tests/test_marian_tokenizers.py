@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 
 import marian
-from heed.data.tokens.extend import extended
-from heed.data.tokens.tokenizer import MappedTokenizer, TextTokenizer
+from heed.data.tokens.tokenizer import MappedTokenizer, TextTokenizer, extended
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import Marian
 from heed.exchange.huggingface.pieces import cutter_of, read_pieces

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from arguments import DAYS, arguments, sizes_of, write_json_lines
-from heed.data.embedded.generated import Split, check_split, split_of
+from heed.data.embedded import Split, check_split, split_of
 from heed.data.examples import Conversation
 
 SPEAKERS = ("guest", "host")

@@ -32,7 +32,7 @@ from typing import Literal, get_args
 from arguments import arguments, sizes_of
 from grammar_meaning import LEXICON, Clause, Degree, Determiner, Phrase, Place, Sentence, State, Tense, Thought
 from grammar_writing import Word, Writer, join, link
-from heed.data.embedded.generated import PairSource, Split, check_split, distinct, split_of
+from heed.data.embedded import PairSource, Split, check_split, distinct, split_of
 from heed.data.examples import Pair
 from heed.errors import DataError, suggest
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from heed.data.embedded.generated import SPLITS, Split, split_of
+from heed.data.embedded import SPLITS, Split, split_of
 
 WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 

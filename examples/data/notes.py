@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from arguments import DAYS, arguments, sizes_of, write_json_lines
-from heed.data.embedded.generated import PairSource, check_split, distinct, split_of
+from heed.data.embedded import PairSource, check_split, distinct, split_of
 from heed.data.examples import Pair
 
 _TOPICS = (

@@ -22,7 +22,7 @@ from itertools import islice
 from random import Random
 
 from arguments import arguments, sizes_of
-from heed.data.embedded.generated import split_of
+from heed.data.embedded import split_of
 from heed.errors import DataError
 
 Labelled = tuple[str, str]

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from arguments import arguments, sizes_of
-from heed.data.embedded.generated import Split, split_of
+from heed.data.embedded import Split, split_of
 from heed.errors import DataError
 
 FIGURES = {

@@ -14,7 +14,7 @@ from itertools import islice
 from random import Random
 
 from arguments import DAYS, arguments, sizes_of
-from heed.data.embedded.generated import Split, split_of
+from heed.data.embedded import Split, split_of
 from heed.data.kinds.documents import Document
 
 _CHARACTERS = {

@@ -146,10 +146,10 @@ class Row:
         table = self.table
         return table.findings.bad(rule, table.path, table.place(self.number), message, things=things or table.things)
 
-    def note(self, what: str) -> None:
-        """Count a finding in this row."""
-        table = self.table
-        table.findings.note(what, table.path, table.place(self.number), unit=table.things.removesuffix("s"))
+    def note(self, what: str, unit: str = "", count: int = 1) -> None:
+        """Count findings in this row, of a `unit` if they are not rows."""
+        table, unit = self.table, unit or self.table.things.removesuffix("s")
+        table.findings.note(what, table.path, table.place(self.number), unit=unit, count=count)
 
 
 @dataclass(frozen=True)
@@ -395,6 +395,24 @@ def characters_of(
         what = f"contains half a surrogate pair ({text!a:.40}), which is not a character"
         raise bad("half a surrogate pair", f"{where} {what}")
     return str(text)
+
+
+class Items(Table):
+    """Rows without columns: lines of a file, or values passed in Python."""
+
+    def __init__(
+        self, items: Iterable[Any], findings: Findings, path: Path | str, line: str = "", end: str = ""
+    ) -> None:
+        super().__init__(findings, path, line, line)
+        self._items, self.end, self.first_number = items, end, 0 if end else 1
+
+    @classmethod
+    def lines(cls, path: Path, findings: Findings) -> Items:
+        """The lines of a file."""
+        return cls(lines_of(path, findings), findings, path)
+
+    def rows(self) -> Iterator[Row]:
+        return (Row(self, number, item) for number, item in enumerate(self._items, start=self.first_number))
 
 
 class CsvTable(Table):

@@ -26,7 +26,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple
 
-from heed.data.embedded.generated import SPLITS, PairSource, Split, check_range, check_split, distinct, split_of
+from heed.data.embedded import SPLITS, PairSource, Split, check_range, check_split, distinct, split_of
 from heed.data.examples import Link, Pair, Span
 from heed.errors import DataError, suggest
 

@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.embedded.generated import SPLITS, Split
+from heed.data.embedded import SPLITS, Split
 from heed.data.examples import Picture
 from heed.data.pictures.store import picture_digest
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from heed.data.embedded.generated import Split, check_range, split_of
+from heed.data.embedded import Split, check_range, split_of
 from heed.data.examples import Sentence, Text
 from heed.data.kinds.documents import Document
 from heed.errors import DataError, suggest

@@ -22,8 +22,8 @@ from heed.data.columns import Column
 from heed.data.examples import Conversation, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import Held, Reader
-from heed.data.tables import Head, JsonTable, Row, characters_of, described, has_items
-from heed.data.text_files import ending_of, lines_of, unless_bad
+from heed.data.tables import Head, Items, JsonTable, Row, characters_of, described, has_items
+from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest
 
 TURNS_NAMES = ("turns", "messages", "conversation", "conversations", "dialogue", "dialog", "utterances", "log")
@@ -34,7 +34,6 @@ SPEAKER_NAMES = ("speaker", "role", "from", "author", "agent", "name", "user")
 """Usual names of the field of a turn with its speaker."""
 END_OF_UTTERANCE = "__eou__"
 """Separator of turns in DailyDialog and sets made from it."""
-_BLANK_TURNS = "blank turns, left out"
 _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": "..."}, ...]}'
 
 
@@ -67,68 +66,58 @@ def read_conversations(
     columns = data.columns
     for path in map(Path, files):
         if ending_of(path) in (".jsonl", ".json"):
-            yield from JsonTable(path, findings).made(partial(_of_row, columns=columns))
+            yield from JsonTable(path, findings).made(partial(conversation_of, columns=columns))
         elif (given := _separator(path, findings) if data.separator is None else data.separator) == "":
             yield from _paragraphs(path, findings)
         else:
             yield from _lines(path, columns.turns, given, findings)
 
 
-def _of_row(row: Row, columns: Any) -> Conversation | None:
-    value, table = row.object(), row.table
-    return value if row.blank else conversation_of(value, columns, row.where, row.origin, table.path, table.findings)
+def conversation_of(row: Row, columns: Any, where: str = "") -> Conversation | None:
+    """The conversation in a row, from JSON or Python: an object with a list of turns, or the list itself.
 
-
-def conversation_of(
-    value: Any, columns: Any, where: str, origin: str, path: Path | str, findings: Findings
-) -> Conversation:
-    """The conversation in a value from JSON or Python: an object with a list of turns, or the list itself.
-
-    Messages call it `where`; findings are counted under `path`, "" for none.
+    Messages call it `where`, by default as the row.
 
     Raises:
-        DataError: The value is not a conversation.
+        DataError: It is not a conversation.
         BadLine: As before, and bad lines are skipped.
     """
-    place = origin.rpartition(":")[2]
-    note = partial(findings.note, where=path, place=place, unit="turn")
-
-    def bad(rule: str, message: str) -> BadLine:
-        return findings.bad(rule, path, place, message)
-
+    value, where = row.object(), where or row.where
+    if value is None or isinstance(value, Conversation):
+        return value
     if isinstance(value, Mapping):
         lists = [name for name, one in value.items() if isinstance(one, list | tuple)]
         usual = [*(name for name in TURNS_NAMES if name in lists), *(lists if len(lists) == 1 else TURNS_NAMES)]
         name = _field(value, columns.turns, usual)
         if name is None:
-            raise bad("no list of turns", f"{where} has {_no_field(value, columns, 'turns')}; expected {_SHAPES}")
+            raise row.bad("no list of turns", f"{where} has {_no_field(value, columns, 'turns')}; expected {_SHAPES}")
         value, where = value[name], f"{where}: field '{name}'"
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise bad("no list of turns", f"{where} is {described(value)}, expected a list of turns")
+        raise row.bad("no list of turns", f"{where} is {described(value)}, expected a list of turns")
     turns = []
     for n, turn in enumerate(value):
-        text, speaker = _turn_of(turn, columns, f"{where}[{n}]", bad)
-        turns.append((characters_of(text, f"{where}[{n}]", bad, note), speaker))
-    first = value[0] if path and value else None
+        text, speaker = _turn_of(turn, columns, f"{where}[{n}]", row.bad)
+        turns.append((characters_of(text, f"{where}[{n}]", row.bad, partial(row.note, unit="turn")), speaker))
+    first = value[0] if isinstance(row.table, JsonTable) and value else None
     if isinstance(first, Mapping) and _field(first, columns.speaker, SPEAKER_NAMES) is None:
         of_text = _field(first, columns.text, TEXT_NAMES)
         others = ", ".join(repr(field) for field, one in first.items() if field != of_text and isinstance(one, str))
         if others:
-            findings.remark(
-                f"{Path(path).name}: no field of the turns has a usual name for the speaker (other fields: {others}); "
+            row.table.findings.remark(
+                f"{row.table.name}: no field of the turns has a usual name for the speaker (other fields: {others}); "
                 "if one of these is the speaker, set data.columns.speaker to its name"
             )
-    return _conversation(turns, origin, note)
+    return _conversation(turns, row)
 
 
-def _conversation(turns: Iterable[tuple[str, str]], origin: str, note: Callable[..., None]) -> Conversation:
-    """The conversation of turns with their speakers, without the blank ones, of which `note` is told."""
+def _conversation(turns: Iterable[tuple[str, str]], row: Row) -> Conversation:
+    """The conversation of turns with their speakers, without the blank ones, which are counted."""
     every = [(" ".join(text.split()), speaker) for text, speaker in turns]
     kept = [one for one in every if not is_empty(one[0])]
     if len(kept) < len(every):
-        note(_BLANK_TURNS, count=len(every) - len(kept))
+        row.note("blank turns, left out", "turn", len(every) - len(kept))
     speakers = tuple(speaker for _, speaker in kept)
-    return Conversation(tuple(text for text, _ in kept), speakers if any(speakers) else (), origin)
+    return Conversation(tuple(text for text, _ in kept), speakers if any(speakers) else (), row.origin)
 
 
 def object_of(conversation: Conversation, columns: Any) -> dict[str, Any]:
@@ -179,22 +168,20 @@ def _lines(path: Path, turns: Column, separator: str, findings: Findings) -> Ite
             "only fields of JSON lines (.jsonl) have names"
         )
 
-    def conversation(numbered: tuple[int, str | BadLine]) -> Conversation | None:
-        number, line = numbered[0], unless_bad(numbered[1])
+    def conversation(row: Row) -> Conversation | None:
+        line = row.object()
         if not line.strip():
             return None
         if separator != "\t" and "\t" in line:
             cells = line.split("\t")
             if not column < len(cells):
-                message = f"'{path}' line {number} has {len(cells)} columns, so data.columns.turns cannot be {column}"
-                raise findings.bad(f"no column {column}", path, number, message)
+                message = f"{row.where} has {len(cells)} columns, so data.columns.turns cannot be {column}"
+                raise row.bad(f"no column {column}", message)
             findings.remark(f"{path.name}: column {column} (counted from 0) contains the turns")
             line = cells[column]
-        note = partial(findings.note, where=path, place=number, unit="turn")
-        every = ((turn, "") for turn in line.split(separator) if turn.strip())
-        return _conversation(every, f"{path.name}:{number}", note)
+        return _conversation(((turn, "") for turn in line.split(separator) if turn.strip()), row)
 
-    return findings.usable(enumerate(lines_of(path, findings), start=1), conversation)
+    return Items.lines(path, findings).made(conversation)
 
 
 def _separator(path: Path, findings: Findings) -> str:
@@ -218,12 +205,11 @@ def _separator(path: Path, findings: Findings) -> str:
 
 def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
     """A turn in each line; an empty line ends a conversation."""
-    numbered = enumerate(lines_of(path, findings), start=1)
-    usable = findings.usable(numbered, lambda one: (one[0], unless_bad(one[1])))
+    usable = Items.lines(path, findings).made(lambda row: (row.origin, row.object()))
     for filled, group in groupby(usable, key=lambda one: bool(one[1].strip())):
-        (first, _), *_ = lines = list(group)
+        (origin, _), *_ = lines = list(group)
         if filled:
-            yield Conversation(tuple(" ".join(line.split()) for _, line in lines), (), f"{path.name}:{first}")
+            yield Conversation(tuple(" ".join(line.split()) for _, line in lines), (), origin)
 
 
 def hold_conversations(data: Any, split: str, columns: Any, findings: Findings) -> Held[Conversation]:
@@ -234,10 +220,4 @@ def hold_conversations(data: Any, split: str, columns: Any, findings: Findings) 
     """
     if isinstance(data, str | bytes | Mapping) or not has_items(data):
         raise DataError(f"{split} is {described(data)}, expected a list of conversations, each a list of turns")
-
-    def conversation(numbered: tuple[int, Any]) -> Conversation:
-        origin, value = f"{split}[{numbered[0]}]", numbered[1]
-        held = isinstance(value, Conversation)
-        return value if held else conversation_of(value, columns, origin, origin, "", findings)
-
-    return Held(findings.usable(enumerate(data), conversation), findings)
+    return Held(Items(data, findings, "", f"{split}[", "]").made(partial(conversation_of, columns=columns)), findings)

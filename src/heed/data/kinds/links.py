@@ -23,7 +23,7 @@ import numpy as np
 
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import BadLine, Findings
-from heed.data.text_files import lines_of, unless_bad
+from heed.data.tables import Items, Row
 from heed.errors import DataError, counted, whole_number
 
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)", re.ASCII)
@@ -60,24 +60,20 @@ def read_links(path: str | Path, *, findings: Findings | None = None) -> list[li
 def iter_links(path: str | Path, *, findings: Findings | None = None) -> Iterator[list[WordLink]]:
     """As `read_links`, line by line."""
     findings = Findings(hint=False) if findings is None else findings
-    path = Path(path)
-    for number, line in enumerate(lines_of(path, findings), start=1):
+    for row in Items.lines(Path(path), findings).rows():
         try:
-            yield _links_in(unless_bad(line), path, number, findings)
+            yield _links_in(row)
         except BadLine:
             yield []
 
 
-def _links_in(line: str, path: Path, number: int, findings: Findings) -> list[WordLink]:
+def _links_in(row: Row) -> list[WordLink]:
     links: dict[tuple[int, int], bool] = {}
-    for written in line.split():
+    for written in row.object().split():
         found = _LINK.fullmatch(written)
         if found is None:
-            message = (
-                f"'{path}' line {number} contains {written!r:.60}, expected links between words, separated by spaces: "
-                "source-target as in 3-5, or 3p5 for a possible link"
-            )
-            raise findings.bad("not a link", path, number, message)
+            expected = "links between words, separated by spaces: source-target as in 3-5, or 3p5 for a possible link"
+            raise row.bad("not a link", f"{row.where} contains {written!r:.60}, expected {expected}")
         source, target = whole_number(found[1]), whole_number(found[3])
         # A repeated link is sure if it is sure once.
         links[source, target] = links.get((source, target), False) or found[2] == "-"

@@ -26,7 +26,7 @@ from typing import Any
 
 from heed.data.columns import NO_LABEL, Column, Facts, label_of, pick, pick_text
 from heed.data.examples import Text, is_blank
-from heed.data.findings import BadLine, Findings
+from heed.data.findings import Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.readers import Reader, table_reader
 from heed.data.tables import (
@@ -36,6 +36,7 @@ from heed.data.tables import (
     Field,
     Head,
     HeldTable,
+    Items,
     JsonTable,
     Row,
     Table,
@@ -251,14 +252,13 @@ class _Texts:
         commas = bool(first) and all("," in word for word in first)
         label = re.compile(LABEL_PREFIX + (r"([^,\s]*)(?:,\s*|\s+|$)" if commas else r"(\S*)(?:\s+|$)"))
 
-        def text(numbered: tuple[int, str | BadLine]) -> Text:
-            number, line = numbered[0], unless_bad(numbered[1])
+        def text(row: Row) -> Text:
+            line: str = row.object()
             word, rest, *_ = *line.split(maxsplit=1), "", ""
-            if number == 1 and [word.casefold(), rest.strip().casefold()] in _HEADERS:
+            if row.number == 1 and [word.casefold(), rest.strip().casefold()] in _HEADERS:
                 note_header([word, rest], path, findings)
-            origin = f"{path.name}:{number}"
             if not word.startswith(LABEL_PREFIX):
-                return Text(rest, labels_in(word, self.data, self.known), origin)
+                return Text(rest, labels_in(word, self.data, self.known), row.origin)
             names, rest = [], line.strip()
             while found := label.match(rest):
                 names.append(label_of(found[1]) or "")
@@ -266,8 +266,8 @@ class _Texts:
             if commas and re.fullmatch(r'"(?:[^"]|"")*"', rest):
                 rest = rest[1:-1].replace('""', '"')
             if len(names) > 1 and not self.data.several_labels:
-                message = f"'{path}' line {number} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
-                raise findings.bad("several labels", path, number, message)
-            return Text(rest, tuple(dict.fromkeys(names)), origin)
+                has = f"{len(names)} labels ({', '.join(names)})"
+                raise row.bad("several labels", f"{row.where} has {has}; {_SEVERAL}")
+            return Text(rest, tuple(dict.fromkeys(names)), row.origin)
 
-        return findings.usable(enumerate(lines_of(path, findings), start=1), text)
+        return Items.lines(path, findings).made(text)

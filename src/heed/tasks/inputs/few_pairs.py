@@ -35,7 +35,7 @@ from torch import Tensor
 from heed.config import Extra, TokenizerConfig, sections
 from heed.config.sections import num_subwords
 from heed.data.corpus import StoredExamples
-from heed.data.embedded.generated import PairSource
+from heed.data.embedded import PairSource
 from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource, GrammarSource
 from heed.data.examples import Pair, select
 from heed.data.findings import Counts

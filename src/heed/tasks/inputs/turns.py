@@ -25,7 +25,7 @@ from heed.data.kinds.conversations import (
 )
 from heed.data.kinds.kind import Kind
 from heed.data.splits import Splits
-from heed.data.tables import RepeatedKeyError, described, has_items, load_json
+from heed.data.tables import Items, RepeatedKeyError, Row, described, has_items, load_json
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.disk import write_whole
@@ -287,8 +287,9 @@ class Turns(Tokens):
         if isinstance(said, str):
             said = self._typed(said)
         columns = self.config.data.columns
-        made = conversation_of(said, columns, "the conversation", "conversation", "", Findings(hint=False))
-        assert isinstance(made, Conversation), "without findings a bad conversation is an error"
+        row = Row(Items([], Findings(hint=False), ""), 0, said)
+        made = conversation_of(row, columns, "the conversation")
+        assert made is not None, "a row with a value"
         if made.speakers or not made.turns or not self.speakers.known:
             return made
         responds, user = self.parts(None)
