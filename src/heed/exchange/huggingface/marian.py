@@ -34,7 +34,7 @@ from torch import Tensor
 from heed.data.tokens.special import OWN, Special, library_of
 from heed.data.tokens.tokenizer import UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
+from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Line, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     CONFIG,
     Count,
@@ -173,18 +173,24 @@ def alternating(d: int) -> Tensor:
 
 
 _READS, _WRITES = _permuted(1), _permuted(0)
-"""For a layer that reads vectors of width d_model, and for one that writes them."""
 
 
-def _blocks(side: str, **attentions: str) -> dict[str, tuple[str, Transform]]:
-    """The layers of the blocks of a side, whose attentions, norms and feed-forward networks are as in Marian."""
+def blocks(side: str, reads: Transform, writes: Transform, **attentions: str) -> dict[str, Line]:
+    """The layers of the blocks of a side, named as in Marian, BART and M2M-100: attentions, norms, feed-forward.
+
+    Args:
+        side: "encoder" or "decoder".
+        reads: For a layer that reads vectors of width d_model.
+        writes: For one that writes them.
+        attentions: Our attentions, each with theirs.
+    """
     lines: dict[str, tuple[str, Transform]] = {}
     for ours, theirs in attentions.items():
-        lines |= {f"{ours}.w_{name}": (f"{theirs}.{name[0]}_proj", _READS) for name in ("query", "key", "value")}
-        lines |= {f"{ours}.w_out": (f"{theirs}.out_proj", _WRITES)}
-        lines |= {f"around_{ours}.norm": (f"{theirs}_layer_norm", _WRITES)}
-    lines |= {"feed_forward.inner": ("fc1", _READS), "feed_forward.outer": ("fc2", _WRITES)}
-    lines |= {"around_feed_forward.norm": ("final_layer_norm", _WRITES)}
+        lines |= {f"{ours}.w_{name}": (f"{theirs}.{name[0]}_proj", reads) for name in ("query", "key", "value")}
+        lines |= {f"{ours}.w_out": (f"{theirs}.out_proj", writes)}
+        lines |= {f"around_{ours}.norm": (f"{theirs}_layer_norm", writes)}
+    lines |= {"feed_forward.inner": ("fc1", reads), "feed_forward.outer": ("fc2", writes)}
+    lines |= {"around_feed_forward.norm": ("final_layer_norm", writes)}
     return {f"body.{side}.*.{ours}": (f"{side}.layers.*.{name}", form) for ours, (name, form) in lines.items()}
 
 
@@ -201,8 +207,8 @@ class Marian(Family):
         frozenset(): "MarianModel",
     }
     layers: ClassVar = {
-        **_blocks("encoder", attention="self_attn"),
-        **_blocks("decoder", attention="self_attn", cross="encoder_attn"),
+        **blocks("encoder", _READS, _WRITES, attention="self_attn"),
+        **blocks("decoder", _READS, _WRITES, attention="self_attn", cross="encoder_attn"),
     }
     activations: ClassVar = {"swish": "silu", **ACTIVATIONS}
     expresses: ClassVar = {
