@@ -389,9 +389,8 @@ def test_patches_of_a_picture_are_chosen_over_it(opened, tmp_path):
     assert patches.count() == rows * columns and page.evaluate("document.activeElement") is not None
     patches.nth(1).hover()
     weights = look.look.every.maps[0].weights[look.look.every.leading + 1]
-    assert (
-        re.search(r"^patch .?0,1.? -> patch .* ([\d.]+), its largest", status(page))[1] == f"{float(weights.max()):.3f}"
-    )
+    said = re.search(r"^patch .?0,1.? -> patch .* ([\d.]+), its largest", status(page))
+    assert float(said[1]) == pytest.approx(float(weights.max()), abs=0.0015)  # the page holds roots in 8 bits
     patches.first.focus()
     page.keyboard.press("ArrowDown")
     assert status(page).startswith("patch \u20681,0\u2069")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from heed.show.scene import STYLE, Scene, to_svg
 from heed.visible import clean, to_json, visible
 from heed.watch import palette
-from heed.watch.maps import axes_line, axis_name, cell_name
+from heed.watch.maps import axes_line, cell_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -98,13 +98,11 @@ def _templates() -> Environment:
     made.filters |= {"visible": visible, "lines": _lines}
     made.globals |= {
         "axes_line": axes_line,
-        "axis_name": axis_name,
         "cell_name": cell_name,
         "data": _data,
         "figure": _figure,
         "levels": palette.LEVELS,
         "page_style": _page_style,
-        "rows": lambda rows: [Row(label, cells) for label, *cells in rows],
         "source": lambda name: Markup(_source(name)),
     }
     return made
