@@ -12,7 +12,7 @@ that an update does not depend on how its examples are distributed over batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -455,13 +455,14 @@ class Head(Part):
     names: ClassVar[str] = "label"
     """Name of an output, for readers."""
     keywords: ClassVar[Mapping[str, Any]] = {}
-    """Keywords of `predict`, with their defaults."""
+    """Keywords of `predict`, with their defaults; unless the head writes texts, its fields of these names."""
     numbered: ClassVar[str] = ""
     """The data-frame column with the number of the input, for outputs of several rows."""
     per_token: ClassVar[bool] = False
     """True if it needs the state of each token, not one vector for a text."""
     writes: ClassVar[bool] = False
-    """True if answers are texts that the model writes."""
+    """True if answers are texts that the model writes: the head has `candidates` and, piece by piece, `grow`; its
+    examples are scored by the model itself, by `scored` in place of `outcomes`."""
     samples: ClassVar[bool] = False
     """True if validations write texts for some of the examples."""
     looked: ClassVar[Mapping[str, Any]] = {}
@@ -469,21 +470,18 @@ class Head(Part):
     is_tuned: ClassVar[bool] = True
     """True if a run from a parent of the same model is fine-tuning, with its learning rate."""
     has_outputs: ClassVar[bool] = True
-    """False if the outputs of `outcomes` are scores of the examples."""
+    """False if the outputs of examples are scores of them, by `scored` in place of `outcomes`."""
     is_number: ClassVar[bool] = False
     """True if its answer to each example is one number."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
 
-    @property
-    def by_length(self) -> tuple[str, ...]:
-        """Measures that a report also shows for ranges of source length."""
-        return ()
-
-    @property
-    def select(self) -> str:
-        """The validation score that `evaluation.select_by` "auto" stands for."""
-        raise NotImplementedError
+    select: ClassVar[str] = "loss"
+    """The validation score that `evaluation.select_by` "auto" stands for."""
+    by_length: ClassVar[tuple[str, ...]] = ()
+    """Measures that a report also shows for ranges of source length."""
+    blank: ClassVar[Prediction | None] = None
+    """The prediction for a blank text; None for what the model answers."""
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
         """Learn from the training examples; returns the configuration with what was decided, and the head."""
@@ -529,14 +527,6 @@ class Head(Part):
         """The answer for each row, on the CPU."""
         raise NotImplementedError
 
-    def with_options(self, **options: Any) -> Self:
-        """The head that answers by the `keywords` of `predict`.
-
-        Raises:
-            ConfigError: A value is not possible.
-        """
-        return self
-
     def together(self, answers: Sequence[Any]) -> Any:
         """The answer of an ensemble to one input: the mean."""
         return torch.stack(list(answers)).mean(0)
@@ -563,15 +553,6 @@ class Head(Part):
         """The scores of one set, as lines for people."""
         raise NotImplementedError
 
-    def shown_truth(self, example: Any) -> str:
-        """The correct output of a sample, for `heed check`."""
-        truth: str = example.truth
-        return truth
-
-    def blank(self, example: Any) -> Prediction | None:
-        """The prediction for a blank text; None for what the model answers."""
-        return None
-
     def asked(self, answer: Any, target: str | None, rather_than: str | None) -> Asked:
         """The score that `target` names, minus that of another; for None the score of the answer.
 
@@ -580,38 +561,9 @@ class Head(Part):
         """
         raise NotImplementedError
 
-    def contrast(self, answer: Any, other: Any) -> tuple[str | None, str | None]:
-        """What to ask in order to tell the answer to another input from this one."""
-        return None, None
-
     def shade(self, prediction: Any, sides: Mapping[str, Any]) -> Sequence[Shading]:
         """What a look draws of a prediction on the texts of an example, by their names (`heed.tasks.look.Side`)."""
         return []
-
-    def nats(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[float] | None:
-        """What each prediction costs, in nats; None if that is not known."""
-        return None
-
-    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[Any]]:
-        """The best outputs for each of several examples, best first, with all that a run can do to them."""
-        raise AttributeError(f"a run of {run.config.task} writes no texts")
-
-    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
-        """A text for one input, piece by piece while it is written."""
-        raise AttributeError(f"a run of {run.config.task} writes no text piece by piece")
-
-    def shown(self, example: Any) -> str:
-        """An input, for people."""
-        return str(example.source)
-
-    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
-        """As `outcomes`, for a run, whose model may judge the examples."""
-        outputs = run.predicted(examples) if outputs is None else outputs
-        return self.outcomes(outputs, examples, run.input, others)
-
-    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
-        """The outcomes of a baseline of a run."""
-        return self.scored(run, examples, predict(examples), None)
 
     def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
         """Bytes that scoring takes besides the model, of what libraries take that it imports, too.
@@ -620,7 +572,3 @@ class Head(Part):
         """
         positions: int = work.input.at_once
         return round(positions * activations)
-
-    def check_alike(self, other: Head) -> str:
-        """Why a run with another head cannot answer together with this one; "" if it can."""
-        return ""

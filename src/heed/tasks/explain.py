@@ -72,9 +72,9 @@ def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
 
 def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:
     """The options of `explain` for the score that tells two texts apart: of the other's answer minus the text's."""
-    own, there = work.answers(model, work.input.encode_texts([text, other]))
-    target, rather_than = work.head.contrast(own, there)
-    return {"target": target, "rather_than": rather_than, "ngrams": False}
+    answers = work.answers(model, work.input.encode_texts([text, other]))
+    own, there = (work.head.labels[int(one.argmax())] if work.head.labels else None for one in answers)
+    return {"target": there, "rather_than": own if own != there else None, "ngrams": False}
 
 
 def names_of_special(work: Any) -> dict[int, str]:

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from heed.tasks.base.tracing import beams as search_beams
 from heed.tasks.base.tracing import lens as logit_lens
 from heed.tasks.base.tracing import patch as patch_states
 from heed.tasks.contracts import Head, Input
+from heed.tasks.heads.labels import difference_of, nats_of
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 from heed.training.device import predicting
@@ -173,8 +175,8 @@ class Run:
         if not len(examples):
             return []
         if self.head.writes:
-            return [some[0] for some in self.head.candidates(self, examples, **options)]
-        (answers, unread), head = self._answers(examples, **options), self.head.with_options(**options)
+            return [some[0] for some in _writing_head(self).candidates(self, examples, **options)]
+        (answers, unread), head = self._answers(examples, **options), replace(self.head, **options)
         made = [head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
         return self.input.finished(head, made, examples, unread)
 
@@ -183,7 +185,7 @@ class Run:
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
-            each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
+            each.append(run.task.answers(run.model, encoded, replace(run.head, **options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         together = self.head.together
         return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
@@ -207,7 +209,7 @@ class Run:
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
         examples, _ = self.input.questions(given)
-        texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
+        texts: list[list[Any]] = _writing_head(self).candidates(self, examples, num_best=num_best, **options)
         return texts
 
     def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
@@ -215,7 +217,7 @@ class Run:
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        pieces: Generator[str, None, Any] = self.head.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = _writing_head(self).grow(self, given, *others, **options)
         return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
@@ -308,7 +310,10 @@ class Run:
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
         _check(self, examples, others)
-        return self.head.scored(self, examples, outputs, others)
+        head: Any = self.head
+        if head.writes or not head.has_outputs:  # the model itself judges the examples
+            return head.scored(self, examples, outputs, others)  # type: ignore[no-any-return]
+        return head.outcomes(self.predicted(examples) if outputs is None else outputs, examples, self.input, others)  # type: ignore[no-any-return]
 
     @_scoring
     @_in_precision
@@ -367,7 +372,7 @@ class Run:
         """The most important measure of examples, and their loss in nats; None if the task has no such measure."""
         if self.head.has_outputs and not self.head.writes:
             outputs = self.predicted(examples)
-            score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
+            score, nats = self.outcomes(examples, outputs).measures[0], nats_of(self.head, outputs, examples)
             return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
         outcomes, names = self.outcomes(examples), ("loss", "perplexity")
         every = (*outcomes.measures, *outcomes.further)
@@ -382,7 +387,9 @@ class Run:
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                made[name] = self.head.beside(self, examples, predict)
+                head: Any = self.head
+                beside = head.beside(self, examples, predict) if head.samples else None  # texts have other measures
+                made[name] = beside or self.outcomes(examples, predict(examples))
         return made
 
     @cached_property
@@ -452,6 +459,13 @@ class _WithKeywords:
 Run.predict = _WithKeywords(Run.predict)  # type: ignore[method-assign, assignment]
 
 
+def _writing_head(run: Run) -> Any:
+    """The head of a run that writes."""
+    if not run.head.writes:
+        raise AttributeError(f"a run of {run.config.task} writes no texts")
+    return run.head
+
+
 def _check(run: Run, examples: Sequence[Any], others: Any = None) -> None:
     """Refuse examples that cannot be scored, before anything is predicted."""
     if not len(examples):
@@ -484,7 +498,7 @@ def together(several: Sequence[Run]) -> Run:
     """
     first = several[0]
     for other in several[1:]:
-        if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
+        if why := first.input.check_alike(other.input, first.folder) or difference_of(first.head, other.head):
             raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
     deciding = next((run for run in several if run.head.decides), first)
     head: Any = first.head

@@ -156,7 +156,7 @@ def look_at(
     greedy = target is None and (beam_size or work.config.generation.beam_size) == 1
     return Look(
         title or work.title,
-        conversation_text(conversation),
+        conversation.source,
         f"{responds}: {seen.text}" if responds else seen.text,
         (*(view.map for view in views), *gate_maps(drawn, work.config.model.name, gates, units)),
         frames,
@@ -262,12 +262,6 @@ def readable(work: Any, text: Any) -> Conversation:
     if not conversation.turns:
         raise DataError("the conversation has no turns; give at least one to look at the response to it")
     return conversation
-
-
-def conversation_text(conversation: Conversation) -> str:
-    """A line for each turn, after its speaker."""
-    said = ((conversation.speaker(n), turn) for n, turn in enumerate(conversation.turns))
-    return "\n".join(f"{who}: {turn}" if who else turn for who, turn in said)
 
 
 def _turn_name(conversation: Conversation, turn: int) -> str:

@@ -27,7 +27,7 @@ from heed.tasks.base.writing_run import (
     map_html,
 )
 from heed.tasks.dialogue.chat import Chat, DialogueOutputs
-from heed.tasks.dialogue.look import conversation_text, explain, look_at, readable
+from heed.tasks.dialogue.look import explain, look_at, readable
 from heed.tasks.heads.written import Written, settings
 from heed.tasks.inputs.histories import History
 from heed.tasks.inputs.turns import Turns
@@ -86,7 +86,6 @@ class Responses(Written):
     names: ClassVar[str] = "responses"
     keywords: ClassVar = {"speaker": None, **SEARCH}
     longest_output: ClassVar[int | None] = 100
-    select: ClassVar[str] = "loss"
 
     targets: str = "tokens"
 
@@ -141,9 +140,6 @@ class Responses(Written):
             )
         (history,) = _histories(run.input, [run.input.conversation(given)], speaker)
         return self.stream(run.input, run.model, history, options, sampling)
-
-    def shown(self, example: Conversation) -> str:
-        return conversation_text(example)
 
     # Scores ---------------------------------------------------------------------------------------------------
 

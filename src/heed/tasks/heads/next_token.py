@@ -68,8 +68,6 @@ class NextToken(Head):
         "repetition_penalty": 1.0,
         "num_best": 1,
     }
-    select: ClassVar = "loss"
-
     targets: str = "tokens"
 
     # Training -------------------------------------------------------------------------------------------------

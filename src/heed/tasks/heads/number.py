@@ -83,7 +83,7 @@ class Number(Head):
 
     names: ClassVar = "number"
     is_number: ClassVar = True
-    select: ClassVar = "loss"
+    blank: ClassVar = NumberPrediction(None)
 
     standard: Standard | None = None
     labels: ClassVar[tuple[str, ...]] = ()
@@ -158,9 +158,6 @@ class Number(Head):
         errors = [{**input.place(examples, i), "true": float(true[i]), "predicted": float(predicted[i])} for i in order]
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
-
-    def blank(self, example: Any) -> NumberPrediction:
-        return NumberPrediction(None)
 
     def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
         if (label := target or rather_than) is not None:

@@ -227,6 +227,3 @@ class TextLabels(Labels):
         made = super().outcomes(predictions, examples, input, others)
         made.details["cut"] = sum(one.unread > 0 for one in predictions)
         return made
-
-    def shown_truth(self, example: Any) -> str:
-        return " ".join(dict.fromkeys(example.labels))

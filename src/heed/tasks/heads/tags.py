@@ -29,7 +29,7 @@ from heed.tasks.base.head_options import TaggingHead
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.report import interval, per_name, score_lines
 from heed.tasks.contracts import Batch, Draw, Facts, Input
-from heed.tasks.heads.labels import Named
+from heed.tasks.heads.labels import Labels
 from heed.tasks.heads.states import states_of
 from heed.tasks.inputs.words import Typed, typed
 from heed.tasks.work import Work
@@ -274,7 +274,7 @@ _ERRORS = 100
 
 
 @dataclass(frozen=True)
-class Tags(Named):
+class Tags(Labels):
     """A tag for each word. The B- and I- of every type of entities are known, though training has only one of them."""
 
     options: ClassVar = TaggingHead
@@ -285,7 +285,7 @@ class Tags(Named):
     targets: str = "words"
 
     @property
-    def select(self) -> str:
+    def select(self) -> str:  # type: ignore[override]
         return "accuracy" if self.plain else "entity_f1"
 
     @property
@@ -398,9 +398,6 @@ class Tags(Named):
     def counted(self, examples: Sequence[Sentence]) -> dict[str, int]:
         """How often each tag occurs."""
         return {**dict.fromkeys(self.labels, 0), **Counter(tag for example in examples for tag in example.tags)}
-
-    def shown_truth(self, example: Sentence) -> str:
-        return " ".join(dict.fromkeys(example.tags))
 
     # Scores -------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from heed.tasks.base.report import counted
 from heed.tasks.base.sizing import seconds_of
 from heed.tasks.base.transfer import Parent
 from heed.tasks.contracts import Batch, Input
-from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
+from heed.tasks.heads.labels import Labels, check_sigmoid
 from heed.tasks.heads.number import LabelsOrNumber, Number, NumberPrediction, mean_number, values_of_labels
 from heed.tasks.images.config import ImagesHead
 from heed.tasks.images.look import attribute_places, check_classes, look
@@ -119,7 +119,7 @@ class PictureLabels(Labels):
     def follows(self, work: Work) -> tuple[str, ...]:
         return ("head",)
 
-    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Truths:
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
         check_classes(self)
         return super().encode(examples, input)
 

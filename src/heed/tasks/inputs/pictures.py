@@ -410,7 +410,7 @@ class Pictures(Input):
             what = f"{counted(len(failed), 'picture')} of {len(examples):,} cannot be read and have no label"
             more = "; ..." if len(failed) > _NAMED else ""
             warnings.warn(f"{what}: {'; '.join(failed[:_NAMED])}{more}", stacklevel=2)
-        return [head.blank(one) if one.place in problems else said for one, said in zip(examples, made, strict=True)]
+        return [head.blank if one.place in problems else said for one, said in zip(examples, made, strict=True)]
 
     def question(self, example: Picture) -> str:
         return example.place

@@ -301,7 +301,7 @@ class Texts(Tokens):
     def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], unread: Sequence[int]) -> list[Any]:
         answers = (replace(one, unread=gone) for one, gone in zip(made, unread, strict=True))
         return [
-            (all(map(is_blank, example.texts)) and head.blank(example)) or one
+            (all(map(is_blank, example.texts)) and head.blank) or one
             for one, example in zip(answers, examples, strict=True)
         ]
 

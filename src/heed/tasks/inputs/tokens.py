@@ -313,7 +313,8 @@ class Tokens(Input):
             every += zip(work.splits.examples[name][:1], work.encoded(name)[:1], strict=False)
         for example, tokens in every:
             text = ("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(tokens))
-            yield sample_lines(example.origin, work.head.shown_truth(example), [text])
+            names = dict.fromkeys(getattr(example, "tags", ()) or getattr(example, "labels", ()))
+            yield sample_lines(example.origin, " ".join(names) or example.truth, [text])
 
     # Questions ------------------------------------------------------------------------------------------------
 

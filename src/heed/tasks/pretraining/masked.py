@@ -131,7 +131,6 @@ class Masked(Head):
 
     options: ClassVar = PretrainingHead
     names: ClassVar = "length"
-    select: ClassVar = "loss"
     keywords: ClassVar[Mapping[str, Any]] = {"most": 5}
     is_tuned: ClassVar[bool] = False
     has_outputs: ClassVar = False
@@ -220,9 +219,6 @@ class Masked(Head):
         return lines
 
     # Answers --------------------------------------------------------------------------------------------------
-
-    def with_options(self, **options: Any) -> Self:
-        return replace(self, **options)
 
     def decode(self, model: Pretrainer, states: Tensor, batch: Batch) -> Sequence[Any]:
         """Of a pair the probability that the second text follows; else log-probabilities of all words at each mask."""

@@ -80,12 +80,12 @@ class Translated(Written):
         return () if self.config.data.is_embedded else ("bleu", "chrf")
 
     @property
-    def by_length(self) -> tuple[str, ...]:
+    def by_length(self) -> tuple[str, ...]:  # type: ignore[override]
         """Exact match; also BLEU and chrF for data from files."""
         return ("exact_match", *self.quick_scores)
 
     @property
-    def select(self) -> str:
+    def select(self) -> str:  # type: ignore[override]
         return "exact_match" if self.config.data.is_embedded else "chrf"
 
     def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
