@@ -25,7 +25,7 @@ from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class
 from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.pairs import Pairs
-from heed.tasks.summarisation.pointer import PointerGenerator
+from heed.tasks.heads.pointer import PointerGenerator
 from heed.tasks.summarisation.task import Lead
 from notes import NoteSource
 

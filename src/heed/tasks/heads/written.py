@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -44,6 +44,19 @@ _POSITIONS = 512
 """Positions whose logits are in memory together when references are scored."""
 
 
+class TextScores(NamedTuple):
+    """By what texts are scored, besides exact match (see `output_measures`)."""
+
+    all: tuple[str, ...] = ()
+    """In reports."""
+    quick: tuple[str, ...] = ()
+    """In validations and of baselines."""
+    by_length: tuple[str, ...] = ()
+    """In reports also for ranges of source length."""
+    select: str = "loss"
+    """The best checkpoint is chosen by this."""
+
+
 @dataclass(frozen=True)
 class Written(Head):
     """Texts that a model writes, each after a first token."""
@@ -52,17 +65,14 @@ class Written(Head):
     writes: ClassVar[bool] = True
     samples: ClassVar[bool] = True
     keywords: ClassVar[Mapping[str, Any]] = SEARCH
-    of_texts: ClassVar[tuple[str, ...]] = ("bleu", "chrf")
-    """Scores of texts, besides exact match, of reports (see `output_measures`)."""
     longest_output: ClassVar[int | None] = None
     """Most tokens of an output, unless the configuration sets it; None for what the references need."""
 
     tokenizer: TextTokenizer = None  # type: ignore[assignment]  # of the texts; known once the input has learned
+    scores: TextScores = TextScores(("bleu", "chrf"), ("bleu", "chrf"))  # noqa: RUF009  # a tuple
 
-    @property
-    def quick_scores(self) -> tuple[str, ...]:
-        """Scores of texts in validations and of baselines."""
-        return self.of_texts
+    select = property(lambda self: self.scores.select)
+    by_length = property(lambda self: self.scores.by_length)
 
     @staticmethod
     def combined(models: Sequence[Any]) -> Any:
@@ -143,7 +153,7 @@ class Written(Head):
 
     def measures_of(self, texts: Sequence[str], references: Sequence[str]) -> list[Measure]:
         """The scores of texts in validations and of baselines."""
-        return output_measures(texts, references, self.quick_scores, self.tokenizer, self.bleu_tokenize)
+        return output_measures(texts, references, self.scores.quick, self.tokenizer, self.bleu_tokenize)
 
     # Writing --------------------------------------------------------------------------------------------------
 
@@ -277,7 +287,7 @@ class Written(Head):
 def settings(config: Any, work: Any) -> Any:
     """A settled configuration with `generation.max_length` and BLEU's tokenizer set."""
     head = work.head
-    if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.quick_scores and not work.is_imported:
+    if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.scores.quick and not work.is_imported:
         references = work.input.references(evenly(work.splits.examples["train"], _FEW))
         if references:
             script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}

@@ -13,22 +13,17 @@ from heed.data.kinds.tagged import entities
 from heed.errors import ConfigError
 from heed.tasks.base.attributing import Explained, chosen, placed, table_of
 from heed.tasks.base.looking import (
-    Units,
     Words,
-    encoder_frames,
-    gate_maps,
-    networks,
-    notes_on,
-    views_of_text,
     watched,
 )
 from heed.tasks.heads.tags import CrfHead, Tagger, TagPrediction, Tags
 from heed.tasks.inputs.words import TokenWords
+from heed.tasks.look import AT_ONCE, look_of
 from heed.visible import visible
 from heed.watch.attribution import LEFT_OUT, Scored
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer
-from heed.watch.looks import Choice, Look, Shading, TagSpan
+from heed.watch.looks import Look, Shading, TagSpan
 from heed.watch.maps import Axis
 from heed.watch.trace import edit
 
@@ -39,11 +34,8 @@ def look_at_tags(
     text: str | Sequence[str],
     *,
     edits: Sequence[Edit] = (),
-    title: str = "",
-    choice: Choice | None = None,
-    gates: bool = False,
-    units: Units | None = None,
     pieces: bool = False,
+    **options: Any,
 ) -> Look:
     """Look at the tags that a model gives to the words of a raw text, or to words.
 
@@ -75,32 +67,30 @@ def look_at_tags(
         read = Words.counted(replace(own, labels=(ends[start], *words, ends[end])), [1, *counts, 1])
     else:
         read = Words.counted(own, counts)
-    length += len(ends)
-    choice = choice or Choice()
-    choice.check(seen.mechanisms())
-    views = views_of_text(seen, choice, read, length + model.delay)
-    nets = networks(seen, length, model.delay)
-    states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not prediction.plain else []
     if model.delay:
         later = "each word is tagged after that many more tokens have been read"
         notes.append(f"model.delay {model.delay}: {later}")
-    frames = encoder_frames(nets, read, states, views)
-    return Look(
-        title or work.title,
+    look = look_of(
+        work,
+        seen,
+        read,
+        length + len(ends),
         example.text,
         " ".join(prediction.tags),
-        (
-            *(view.map for view in views),
-            *gate_maps(((net, read) for net in nets), work.config.model.name, gates, units),
-        ),
-        frames,
-        (),
-        (*notes, *notes_on(reads.unknown_in(words), edits, read_as="")),
+        notes,
+        unknown=reads.unknown_in(words),
+        read_as="",
+        delay=model.delay,
+        edits=edits,
+        **options,
+    )
+    return replace(
+        look,
         shadings=(_shading(work.head, prediction, own),),
         names=("text", "tags"),
         answer=answer_of(work, model, encoded[0], words, tagged.tags, len(ends) // 2),
-        no_steps="" if frames else "no steps: this model reads the whole text at once",
+        no_steps="" if look.encoder else AT_ONCE,
     )
 
 
