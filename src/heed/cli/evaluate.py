@@ -18,7 +18,7 @@ from heed.tasks.heads.alignment import aligner as aligner_of
 from heed.tasks.heads.alignment import alignment_scores
 from heed.tasks.run import Run, examples_of
 from heed.threads import sparing
-from heed.visible import shell_word, to_json
+from heed.visible import to_json
 from heed.watch.equal_weights import equal_weights
 
 
@@ -64,8 +64,7 @@ def run_evaluate(
     if as_json:
         print(to_json(reports, indent=1))
         return
-    place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
-    show("\n\n".join([scores_text(run, reports, place), *(f"{name}: {one}" for name, one in weighted.items())]))
+    show("\n\n".join([scores_text(run, reports), *(f"{name}: {one}" for name, one in weighted.items())]))
     if most:
         capability(run, "errors")
         for report in reports.values():

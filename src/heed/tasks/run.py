@@ -202,9 +202,8 @@ class Run:
         """The `num_best` best texts for each of several inputs, best first, of a run that writes.
 
         Options are `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
-        `sampling` (`heed.generation.SamplingOptions`), `with_baseline` (adds the output of the best baseline by the
-        run's report, as `.baseline`); for a text written for a text `prefix`, and `engine`: "torch", or one that the
-        run was exported for ("ctranslate2", "ctranslate2-int8").
+        `sampling` (`heed.generation.SamplingOptions`); for a text written for a text `prefix`, and `engine`: "torch",
+        or one that the run was exported for ("ctranslate2", "ctranslate2-int8").
         """
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")

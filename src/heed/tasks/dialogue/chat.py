@@ -152,12 +152,11 @@ class DialogueOutputs(WritingOutputs):
         """The remark below a response to a history whose first turns were not read."""
         self.num_cut_off += not response.finished
         cut = self.chat.num_cut
-        unread = f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
-        return unread + ("" if response.baseline is None else f"\n({response.baseline})")
+        return f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
 
     @property
     def streams(self) -> bool:
-        if self.options["json"] or self.options["nbest"] > 1 or self.options["with_baseline"]:
+        if self.options["json"] or self.options["nbest"] > 1:
             return False
         options = self.run.head.search_options(self.run.model, beam_size=self.options["beam"])
         return bool(self.options["sample"] or options.beam_size == 1)

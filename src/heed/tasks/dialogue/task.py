@@ -107,7 +107,6 @@ class Responses(Written):
         run: Any,
         examples: Sequence[Conversation],
         speaker: str | None = None,
-        with_baseline: bool = False,
         **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best responses to each conversation, best first.
@@ -115,8 +114,7 @@ class Responses(Written):
         Raises:
             ConfigError: The speaker does not exist, or a conversation has no turn.
         """
-        found = self.respond(run.task, run.model, _histories(run.input, examples, speaker), **options)
-        return self.beside_baseline(run, examples, found) if with_baseline else found
+        return self.respond(run.task, run.model, _histories(run.input, examples, speaker), **options)
 
     def grow(
         self,

@@ -20,14 +20,13 @@ from torch import Tensor
 from heed.data.batch import pad_shifted
 from heed.data.examples import evenly
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Measure, Outcomes, values_of
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
-from heed.tasks.base.report import best_baseline, counted
-from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, or_usual, output_measures
-from heed.tasks.base.writing_run import SEARCH, scores_beside_baselines
+from heed.tasks.base.report import counted
+from heed.tasks.base.writing import WrittenText, bleu_of, cached_bytes, or_usual, output_measures
+from heed.tasks.base.writing_run import SEARCH
 from heed.tasks.contracts import Batch, Draw, Head
 from heed.threads import threads_for
 from heed.training.contracts import Loss
@@ -257,31 +256,6 @@ class Written(Head):
     def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
         texts = predict(examples)
         return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
-
-    def beside_baseline(
-        self, run: Any, examples: Sequence[Any], found: list[list[WrittenText]]
-    ) -> list[list[WrittenText]]:
-        """Outputs for examples with those of the best baseline by the run's report; None for an example without texts.
-
-        Raises:
-            ConfigError: The report has no baselines.
-            DataError: The data from which the baseline learns cannot be read; the message names the file.
-        """
-        name = best_baseline(scores_beside_baselines(run.members[0].report))
-        if name is None:
-            raise ConfigError(
-                f"'{run.folder}' has no scores of baselines, by which to choose one; training writes them into its "
-                "report at the end"
-            )
-        try:
-            if name not in run.baseline_writers:
-                run.examples("train")
-                raise DataError("it has changed since the report was written")
-            texts = iter(run.baseline_writers[name]([one for one in examples if one.source.strip()]))
-        except DataError as error:
-            raise DataError(f"the baseline '{name}' needs the training data: {error}") from None
-        beside = [BaselineText(name, next(texts)) if one.source.strip() else None for one in examples]
-        return [[replace(one, baseline=text) for one in each] for each, text in zip(found, beside, strict=True)]
 
 
 def settings(config: Any, work: Any) -> Any:

@@ -186,7 +186,6 @@ class Translated(Written):
         examples: Sequence[Pair],
         num_best: int = 1,
         engine: str = "torch",
-        with_baseline: bool = False,
         **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
@@ -196,7 +195,7 @@ class Translated(Written):
         first = run.members[0]
         for source, some in zip(texts, results, strict=True):
             some[:] = [replace_unknown(first.task, first.model, source.strip(), one) for one in some]
-        return self.beside_baseline(run, examples, results) if with_baseline else results
+        return results
 
     # Scores ---------------------------------------------------------------------------------------------------
 
