@@ -14,8 +14,7 @@ from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
 from heed.tasks.base.report import error_lines
-from heed.tasks.heads.alignment import aligner as aligner_of
-from heed.tasks.heads.alignment import alignment_scores
+from heed.tasks.heads.alignment import alignment_scores, alignments, place_of
 from heed.tasks.run import Run, examples_of
 from heed.threads import sparing
 from heed.visible import to_json
@@ -115,15 +114,15 @@ def run_align(
 ) -> None:
     """Write the links between the words of pairs, one line per pair; notes go to stderr."""
     run = load(name, force=force, device=device)
-    aligns = capability(run, "align")
+    first = capability(run, "align").members[0]
     if how["head"] not in (None, "mean"):
         how["head"] = number("head", how["head"], "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    aligner = aligner_of(aligns, **how)
-    say([f"{run.folder}: {aligner.place}"])
+    place = place_of(first, **how)
+    say([f"{run.folder}: {place}"])
     with open_output(out) as file:
         for start in range(0, len(pairs), _TOGETHER):
-            for one in aligner.align(pairs[start : start + _TOGETHER], scores=scores):
+            for one in alignments(first, place, pairs[start : start + _TOGETHER], scores):
                 file.write(f"{one.scored() if scores else one}\n")
             file.flush()

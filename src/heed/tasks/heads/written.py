@@ -28,6 +28,7 @@ from heed.tasks.base.report import counted
 from heed.tasks.base.writing import WrittenText, bleu_of, cached_bytes, or_usual, output_measures
 from heed.tasks.base.writing_run import SEARCH
 from heed.tasks.contracts import Batch, Draw, Head
+from heed.tasks.heads.states import judged_tokens
 from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.device import kept_bytes
@@ -118,20 +119,10 @@ class Written(Head):
         return loss_at((targets["target_mask"], batch.num_targets), states, targets["labels"], model.output, smoothing)
 
     def judge(self, model: Any, states: Any, batch: Batch) -> Tensor:
-        """Nats of each text, its tokens that were the most probable, without unknown ones, and all its tokens.
-
-        Logits exist for a part of the positions at a time.
-        """
-        real = batch.targets["target_mask"]
+        """Nats of each text, its tokens that were the most probable, without unknown ones, and all its tokens."""
+        real, unknown = batch.targets["target_mask"], self.tokenizer.special.unknown
         hidden, labels, owners = states[real], batch.targets["labels"][real], real.nonzero()[:, 0]
-        sums = torch.zeros(len(real), 3, dtype=torch.float64, device=real.device)
-        for start in range(0, len(owners), _POSITIONS):
-            part = slice(start, start + _POSITIONS)
-            log_probs = torch.log_softmax(model.logits(hidden[part]).float(), dim=-1)
-            nats = -log_probs.gather(1, labels[part].unsqueeze(1)).squeeze(1).double()
-            right = (log_probs.argmax(-1) == labels[part]) & (labels[part] != self.tokenizer.special.unknown)
-            sums.index_add_(0, owners[part], torch.stack([nats, right.double(), torch.ones_like(nats)], 1))
-        return sums.cpu()
+        return judged_tokens(model.logits, hidden, labels, owners, len(real), _POSITIONS, unknown)
 
     def validated(self, work: Any, model: Any) -> dict[str, float]:
         """All references are judged, and texts are written for some of the validation examples."""

@@ -25,6 +25,7 @@ from heed.models.bert import ACTIVATIONS
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import interval, with_interval
 from heed.tasks.contracts import Batch, Facts, Head, Input
+from heed.tasks.heads.states import judged_tokens
 from heed.tasks.pretraining.config import PretrainingHead, objectives
 from heed.tasks.pretraining.filling import NextSentence, filled
 from heed.tasks.pretraining.passages import TextRows
@@ -175,15 +176,8 @@ class Masked(Head):
         assert model.words is not None
         places, words = batch.targets["places"], batch.targets["words"]
         hidden, owners = model.words.states(states.flatten(0, 1)[places]), places // states.shape[1]
-        sums = torch.zeros(len(states), 3, dtype=torch.float64, device=states.device)
-        size = max(1, _PIECE // model.words.output.weight.shape[0])
-        for start in range(0, len(hidden), size):
-            part = slice(start, start + size)
-            log_probs = log_softmax(model.words.output(hidden[part]).float(), dim=-1)
-            nats = -log_probs.gather(1, words[part].unsqueeze(1)).squeeze(1).double()
-            right = (log_probs.argmax(1) == words[part]).double()
-            sums.index_add_(0, owners[part], torch.stack([nats, right, torch.ones_like(nats)], 1))
-        return sums.cpu()
+        most = max(1, _PIECE // model.words.output.weight.shape[0])
+        return judged_tokens(model.words.output, hidden, words, owners, len(states), most)
 
     def validated(self, work: Work, model: Any) -> dict[str, float]:
         """Both losses, their sum and both accuracies; the processes share the rows."""
