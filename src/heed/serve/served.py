@@ -37,7 +37,7 @@ PICTURE = 8 * 2**20
 """Most bytes of a picture."""
 _KEPT = 8
 """Looks that are kept, so that saving one or opening a number of it does not compute it again."""
-_ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
+_ELSEWHERE = {"json", "columns", "sort", "engine"}
 """Options of the commands that concern files, or output other than JSON."""
 
 

@@ -193,10 +193,6 @@ class TextOutputs(Outputs):
     takes_folders = False
     """True if `inputs` takes a folder; otherwise each of its files becomes a file of outputs."""
 
-    def header(self) -> list[str]:
-        """The lines before the first output."""
-        return []
-
     @cached_property
     def unit(self) -> str:
         """Plural name, in messages, of parts of a text that were never seen in training."""

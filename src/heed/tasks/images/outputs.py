@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pictures import PATH_NAMES, files_named
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
-from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.base.predictions import TextOutputs, Written, csv_row, in_line
+from heed.tasks.base.predictions import TextOutputs, Written, in_line
 from heed.tasks.heads.number import NumberPrediction
 from heed.tasks.inputs.pictures import places_of
-from heed.tasks.run import Run
 from heed.visible import to_json
 
 _TOGETHER = 256
@@ -30,11 +27,6 @@ class PictureOutputs(TextOutputs):
 
     asks = "the name of a picture's file"
     takes_folders = True
-
-    def __init__(self, run: Run, options: Mapping[str, Any]) -> None:
-        super().__init__(run, options)
-        if options["csv"] and options["json"]:
-            raise ConfigError("--csv and --json are alternative output formats; give only one")
 
     def arguments(self, texts: list[str]) -> list[str]:
         return places_of(texts)
@@ -58,15 +50,6 @@ class PictureOutputs(TextOutputs):
         texts = ((number, one if isinstance(one, BadLine) or not one else place(one)) for number, one in found[0])
         return texts, found[1] + f", in '{folder}' (data.folder)" * (folder is not None)
 
-    def header(self) -> list[str]:
-        if not self.options["csv"]:
-            return []
-        if self.run.head.is_number:
-            return [csv_row(["picture", "number"])]
-        if self.options["nbest"] > 1:
-            return [csv_row(["picture", "rank", "label", "probability"])]
-        return [csv_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.head.labels)])]
-
     def write(self, texts: list[str]) -> Iterator[Written]:
         for at in range(0, len(texts), _TOGETHER):
             some = self.run.input.asked(texts[at : at + _TOGETHER], may_lack=True)
@@ -74,24 +57,15 @@ class PictureOutputs(TextOutputs):
                 yield Written(self.lines(picture.origin, one), one.uncertainty, some.problem(picture))
 
     def lines(self, picture: str, prediction: LabelPrediction | NumberPrediction) -> tuple[str, ...]:  # type: ignore[override]
-        most, name = self.options["nbest"], in_line(picture)
-        if isinstance(prediction, NumberPrediction):
-            if self.options["json"]:
-                return (to_json({"picture": picture, **prediction.as_json()}),)
-            return (
-                csv_row([picture, prediction.summary()]) if self.options["csv"] else f"{name}\t{prediction.summary()}",
-            )
-        ranked, known = prediction.ranked[:most], bool(prediction.probabilities)
+        name = in_line(picture)
         if self.options["json"]:
-            return (to_json({"picture": picture, **prediction.as_json(), "label": prediction.label or None}),)
-        if self.options["csv"]:
-            if most > 1:
-                rows = [[picture, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(ranked, start=1)]
-                return tuple(map(csv_row, rows)) or (csv_row([picture, "", "", ""]),)
-            each = [f"{prediction.probabilities[label]:.6f}" if known else "" for label in self.run.head.labels]
-            return (csv_row([picture, prediction.label, f"{prediction.probability:.6f}" if known else "", *each]),)
+            label = {} if isinstance(prediction, NumberPrediction) else {"label": prediction.label or None}
+            return (to_json({"picture": picture, **prediction.as_json(), **label}),)
+        if isinstance(prediction, NumberPrediction):
+            return (f"{name}\t{prediction.summary()}",)
         if self.options["sort"]:
             return prediction.lines(name, self.options)
+        ranked = prediction.ranked[: self.options["nbest"]]
         return tuple(f"{name}\t{in_line(label)}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
 
     def answer(self, text: str) -> str:
