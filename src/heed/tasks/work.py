@@ -75,8 +75,6 @@ class Looks:
     """`run.attribute` of an input that is not a text."""
     whole_words: bool = False
     """True if maps show whole words only when asked to."""
-    several: bool = False
-    """True if several inputs can be looked at together."""
     readable: Callable[..., Any] | None = None
     """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
 

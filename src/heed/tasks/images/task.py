@@ -303,7 +303,7 @@ TASK = Task(
     "images",
     input=Pictures(),
     head=LabelsOrNumber("pictures", labels=PictureLabels(), number=Number("pictures")),
-    looks=Looks(look=look, attribute=attribute_places, several=True),
+    looks=Looks(look=look, attribute=attribute_places),
     baselines=baselines,
     measured=form_of,
     defaults=defaults,
