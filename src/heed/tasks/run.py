@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property, wraps
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from heed.tasks import capability, spec_of
 from heed.tasks.base.attributing import attribute as attribute_words
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.looking import look as look_at_text
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.tracing import beams as search_beams
@@ -174,19 +176,19 @@ class Run:
             return []
         if self.head.writes:
             return [some[0] for some in self.head.candidates(self, examples, **options)]
-        (answers, unread), head = self._answers(examples, **options), self.head.with_options(**options)
-        made = [head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(head, made, examples, unread)
+        (answers, encoded), head = self._answers(examples, **options), self.head.with_options(**options)
+        each = examples if self.input.predicts_from_example else repeat(None, len(examples))
+        made = [head.predict(answer, one, self.input) for answer, one in zip(answers, each, strict=True)]
+        return self.input.finished(head, made, examples, encoded)
 
-    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
-        """The answer to each example, and the number of its tokens that are not read."""
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Any]:
+        """The answer to each example, and the examples as numbers."""
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
-            unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         together = self.head.together
-        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], encoded
 
     def answers(self, given: Sequence[Any]) -> list[Any]:
         """The head's answer to each of several inputs, of which `predict` makes a prediction."""
@@ -404,7 +406,7 @@ class Run:
             ConfigError, DataError: It is not an input of this run, or it is blank.
         """
         own = self.looks.readable
-        return self.input.readable(text) if own is None else own(self.task, text)
+        return readable(text, self.input.pairs) if own is None else own(self.task, text)
 
     @_looking
     def align(self, source: Any, target: Any, **options: Any) -> Any:
@@ -484,12 +486,25 @@ def together(several: Sequence[Run]) -> Run:
     """
     first = several[0]
     for other in several[1:]:
-        if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
+        why = _difference(first, other) if first.head.writes else ""
+        if why := why or first.head.check_alike(other.head):
             raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
     deciding = next((run for run in several if run.head.decides), first)
     head: Any = first.head
     model = head.combined([run.model for run in several]) if head.writes else deciding.model
     return Run(deciding.folder, first.config, deciding.task, model, {}, several)
+
+
+def _difference(first: Run, other: Run) -> str:
+    """How the tokens of two runs differ, which write texts together; "" if they do not."""
+    for side, mine in first.task.tokenizers().items():
+        theirs = other.task.tokenizers()[side]
+        difference = mine.first_difference(theirs)
+        if not difference and side == "target" and mine.tags != theirs.tags:  # tags are tokens of the output layer
+            difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
+        if difference:
+            return f"their {side} tokenizers differ: {difference}; train one with tokenizer.from={first.folder}"
+    return ""
 
 
 def _is_path(value: Any, exists: bool) -> bool:

@@ -59,11 +59,21 @@ class Response(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Talk:
-    """Conversations as tokens, every turn once and uncut; and the responses in them, in order."""
+class Talk(Sequence[list[Response]]):
+    """Conversations as tokens, every turn once and uncut; and the responses in them, in order.
+
+    Its items are the responses in groups that a batch keeps together.
+    """
 
     conversations: list[list[TokenTurn]]
     responses: list[Response]
+    units: list[list[Response]]
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.units[number]
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,8 @@ class Stream(Tokens):
     """Documents of which each token is read after those before it; asked with a prompt, or with a text to score."""
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "target", "source"))}
-    settles: ClassVar = ("max_length",)
+    settles: ClassVar = ("d_features", "max_length")
+    is_encoded_once: ClassVar = True
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     same_shapes: ClassVar = True
     texts_are_examples: ClassVar = True
@@ -248,10 +249,6 @@ class Stream(Tokens):
         has_positions = "positions" in work.body_class.config_class.model_fields
         return {"positions": "rotary"} if has_positions and size != "base" and "positions" not in given else {}
 
-    @property
-    def encoding(self) -> Any:
-        return None if self.config is None else self.end_token
-
     # Examples as tokens ---------------------------------------------------------------------------------------
 
     def encode(self, examples: Sequence[Document], split: str = "", **further: Any) -> Any:
@@ -270,7 +267,7 @@ class Stream(Tokens):
 
         return replace(made, described=described)
 
-    def num_answers(self, split: str, work: Any) -> int:
+    def num_bytes(self, split: str, work: Any) -> int:
         """Bytes of the raw texts of a split."""
         examples = work.splits.examples[split]
         return work.once(f"bytes of {split}", lambda: sum(len(one.text.encode()) for one in examples))  # type: ignore[no-any-return]

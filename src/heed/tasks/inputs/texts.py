@@ -20,7 +20,7 @@ from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, is_blank, split_sentences, take, without_breaks
 from heed.data.kinds.inputs import Input as Given
-from heed.data.kinds.inputs import is_pair, pair_of, pairs_of, pairs_typed
+from heed.data.kinds.inputs import is_pair, pair_of, pairs_of
 from heed.data.kinds.kind import Kind
 from heed.data.kinds.target import labels_are_classes
 from heed.data.kinds.texts import text_reader
@@ -227,9 +227,6 @@ class Texts(Tokens):
     def tokens_of(self, encoded: Cut) -> list[int]:
         return [token for sentence in encoded.sentences for token in sentence]
 
-    def unread(self, encoded: Cut) -> int:
-        return encoded.cut
-
     @property
     def _between(self) -> int:
         """The number of end tokens between the texts of a pair."""
@@ -257,14 +254,14 @@ class Texts(Tokens):
             inputs["ngrams"] = torch.tensor([text.ngrams for text in chosen])
         return Batch(indices, inputs)
 
-    def remarks(self, work: Work) -> list[str]:
-        remarks = []
+    def notes(self, work: Work) -> list[str]:
+        notes = []
         for split in work.split_names:
             encoded: Any = work.encoded(split)
             if cut := int(np.sum(self.whole(encoded.lengths) > self.most_tokens)):
                 are = counted_are(cut, work.unit)
-                remarks.append(f"{split}: {are} longer than {self.limit} tokens; the rest is not read")
-        return remarks
+                notes.append(f"{split}: {are} longer than {self.limit} tokens; the rest is not read")
+        return notes
 
     # Questions ------------------------------------------------------------------------------------------------
 
@@ -291,15 +288,8 @@ class Texts(Tokens):
         """Texts, or pairs of texts, as tokens."""
         return self.encode([self.example_of(text) for text in texts])
 
-    def question(self, example: Text) -> Given:
-        texts = example.texts
-        return texts[0] if len(texts) == 1 else (texts[0], texts[1])
-
-    def typed(self, texts: Sequence[str]) -> list[Any]:
-        return pairs_typed(texts, "this run reads") if self.pairs else list(texts)
-
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], unread: Sequence[int]) -> list[Any]:
-        answers = (replace(one, unread=gone) for one, gone in zip(made, unread, strict=True))
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], encoded: Any) -> list[Any]:
+        answers = (replace(one, unread=cut.cut) for one, cut in zip(made, encoded, strict=True))
         return [
             (all(map(is_blank, example.texts)) and head.blank(example)) or one
             for one, example in zip(answers, examples, strict=True)

@@ -21,7 +21,6 @@ from heed.data.kinds.conversations import (
     conversation_of,
     conversation_reader,
     hold_conversations,
-    object_of,
 )
 from heed.data.kinds.kind import Kind
 from heed.data.splits import Splits
@@ -37,7 +36,7 @@ from heed.tasks.base.writing import ToWrite
 from heed.tasks.contracts import Batch, Draw, Pass, Rows, Sized
 from heed.tasks.inputs.histories import History, Reading, Response, Speakers, Talk, TurnReading
 from heed.tasks.inputs.pairs import check_positions
-from heed.tasks.inputs.tokens import TOKENIZER, Tokens
+from heed.tasks.inputs.tokens import Tokens, file_of
 from heed.tasks.work import Work
 
 BOTH = "both"
@@ -70,6 +69,8 @@ class Turns(Tokens):
         "source": Sized("source_vocab_size", ("source", "tokens")),
         "target": Sized("target_vocab_size", ("target", "tokens")),
     }
+    scored_at_once: ClassVar = 1
+    is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 3
 
     kind: Kind = CONVERSATIONS
@@ -92,7 +93,7 @@ class Turns(Tokens):
         if parent is None:
             config, turns = super().learn(config, splits, None)
         else:
-            turns = replace(self, tokenizer=parent.tokenizer("tokens", self.alternatives))
+            turns = replace(self, tokenizers={"tokens": parent.tokenizer("tokens", self.sized["tokens"].alike)})
         return config, replace(turns, speakers=speakers.tagged(turns.tokenizer))
 
     def texts_of(self, example: Conversation) -> Sequence[str]:
@@ -111,7 +112,9 @@ class Turns(Tokens):
         size = turns.tokenizer.vocab_size
         speakers = Speakers(("", *names)).tagged(turns.tokenizer)
         if turns.tokenizer.vocab_size > size:  # a speaker got a token for which the model has no row
-            raise damaged(folder / _SPEAKERS, f"{TOKENIZER} has no tokens for some of its {len(names)} speakers")
+            raise damaged(
+                folder / _SPEAKERS, f"{file_of('tokens')} has no tokens for some of its {len(names)} speakers"
+            )
         return replace(turns, speakers=speakers)
 
     def rows(self) -> Mapping[str, Rows]:
@@ -135,24 +138,21 @@ class Turns(Tokens):
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         positions = work.head.positions  # type: ignore[attr-defined]
         if positions is not None:
-            costs = {name: self.costs(self.units(work.encoded(name))) for name in work.split_names}  # type: ignore[arg-type]
-            needed = {name: int(cost.max(initial=1)) for name, cost in costs.items()}
+            needed = {name: int(self.costs(work.encoded(name)).max(initial=1)) for name in work.split_names}
             check_positions(positions, needed, work.config.generation.max_length)
         return {}
 
     def size(self, work: Work) -> str:
-        return size_for(self.num_answers("train", work), _SIZES)
+        return size_for(len(self.responses_of("train", work)), _SIZES)
 
     # Conversations as tokens ----------------------------------------------------------------------------------
-
-    encoding: ClassVar = "every turn, uncut"
 
     def encode(self, examples: Sequence[Conversation], split: str = "", **further: Any) -> Any:
         """Conversations as tokens, and the responses in them."""
         encoded = [*super().encode(examples, split, **further)]
         every = zip(examples, encoded, strict=True)
         responses = [Response(n, turn, turns) for n, (one, turns) in enumerate(every) for turn in self.responses(one)]
-        return Talk(encoded, responses)
+        return Talk(encoded, responses, self.reading.units(responses))
 
     @property
     def rows_by(self) -> dict[str, Any]:
@@ -172,16 +172,8 @@ class Turns(Tokens):
         respond = self.config.data.respond
         return [n for n in range(1, len(conversation.turns)) if respond in (BOTH, conversation.speaker(n))]
 
-    def units(self, encoded: Talk) -> list[list[Response]]:
-        """All responses, in the groups that a batch keeps together."""
-        return self.reading.units(encoded.responses)
-
     def costs(self, encoded: Sequence[list[Response]]) -> Any:
         return self.reading.costs(encoded)
-
-    @property
-    def at_once(self) -> int:
-        return int(self.config.training.batch_tokens)
 
     def collate(self, encoded: Sequence[list[Response]], indices: list[int], draw: Draw | None) -> Batch:
         return self.reading.batch(take(encoded, indices), indices)
@@ -240,10 +232,6 @@ class Turns(Tokens):
         """The responses of a split."""
         talk: Any = work.encoded(split)
         return talk.responses  # type: ignore[no-any-return]
-
-    def num_answers(self, split: str, work: Work) -> int:
-        count = len(self.responses_of(split, work))
-        return min(count, VALIDATE_AT_MOST) if split == "valid" else count
 
     def written_lengths(self, work: Work) -> list[int]:
         """Tokens of the validation references."""
@@ -336,15 +324,6 @@ class Turns(Tokens):
     def num_cut(self, conversation: Conversation) -> int:
         """The number of first turns that the model does not read when it responds to a conversation."""
         return self.reading.read(self.encode([conversation]).conversations[0]).first
-
-    def question(self, example: Conversation) -> Conversation:
-        """The conversation without its last turn."""
-        return Conversation(example.turns[:-1], example.speakers[:-1])
-
-    def typed(self, texts: Sequence[str]) -> list[str]:
-        if len(texts) < 2:
-            return list(texts)
-        return [json.dumps(object_of(Conversation(tuple(texts), ()), self.config.data.columns), ensure_ascii=False)]
 
     # For people -----------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.splits import Splits
-from heed.errors import ConfigError, DataError
+from heed.errors import DataError
 from heed.evaluation.forecasts import Values
 from heed.tasks.base.report import counted
 from heed.tasks.contracts import Batch, Draw, Head, Pass
@@ -116,15 +116,7 @@ class SeriesSplits(Splits[Stretch]):
 class Windows(Standardised):
     """Windows of rows that follow one another; of a forecast, the rows before it."""
 
-    def check(self, config: Any) -> None:
-        super().check(config)
-        if config.training.train_size is not None:
-            raise ConfigError(
-                f"training.train_size is {config.training.train_size}, which does not apply to series: their rows "
-                "follow one another; give fewer files, or leave training.train_size out"
-            )
-        if config.training.label_smoothing:
-            raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
+    unused: ClassVar = ("tokenizer", "training.train_size", "training.label_smoothing")
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> SeriesSplits:
         return open_series(config, given)
@@ -137,6 +129,7 @@ class Windows(Standardised):
     def learn(self, config: Any, splits: Splits[Stretch], parent: Any) -> tuple[Any, Self]:
         assert isinstance(splits, SeriesSplits)
         rows = np.concatenate([one.values for one in splits.examples["train"]])
+        splits.remarks.insert(0, f"columns {', '.join(splits.names)}, standardised by the training rows")
         splits.remarks += constant_lines(splits.names, rows)
         return splits.config, replace(self, standard=Standard.of(splits.names, rows))
 
@@ -171,17 +164,7 @@ class Windows(Standardised):
         each = [replace(one, indexed=indexed) for one in series]
         return [Stretch(rows, len(rows), one.name, one) for rows, one in zip(last, each, strict=True)]
 
-    def readable(self, text: Any) -> Stretch:
-        is_file = isinstance(text, str | Path)
-        series, name = (self.read(Path(text)), Path(text).name) if is_file else (self.held(text), "series")
-        if len(series) > 1:
-            raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
-        values = series[0].numbers(self.columns)
-        return Stretch(values, len(values), name)
-
-    def finished(
-        self, head: Head, made: Sequence[Any], examples: Sequence[Stretch], unread: Sequence[int]
-    ) -> list[Any]:
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Stretch], encoded: Any) -> list[Any]:
         asked = [one.series for one in examples if one.series is not None]
         return [Forecast.following(np.concatenate(made), self.columns, asked)] if asked else list(made)
 
@@ -247,14 +230,6 @@ class Windows(Standardised):
         ]
 
     # For people ---------------------------------------------------------------------------------------------------
-
-    def notes(self, work: Work) -> list[str]:
-        lines = [
-            f"{name}: {counted(sum(one.rows for one in some), 'row')} of {len(names_of(some))} series"
-            for name, some in work.splits.examples.items()
-        ]
-        columns = f"columns {', '.join(self.columns)}, standardised by the training rows"
-        return [*lines, columns, *work.splits.remarks]
 
     def lines(self, work: Work) -> list[str]:
         return [work.notes, "", *column_lines(self.standard)]
@@ -363,7 +338,11 @@ def open_series(config: RunConfig, given: Mapping[str, Sequence[Any]] | None = N
     if not splits["valid"]:
         raise DataError("no validation rows left; give data.valid a number above 0, or files")
     examples: dict[str, Sequence[Stretch]] = {name: some for name, some in splits.items() if some}
-    return SeriesSplits(examples, remarks=said, config=config, names=columns)
+    counts = "\n".join(
+        f"{name}: {counted(sum(one.rows for one in some), 'row')} of {len(names_of(some))} series"
+        for name, some in examples.items()
+    )
+    return SeriesSplits(examples, remarks=said, made=counts, config=config, names=columns)
 
 
 def settled(config: RunConfig, series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:

@@ -100,6 +100,7 @@ def typed(example: Typed | Sentence) -> Typed:
 class Words(Tokens):
     """Sentences of at most `data.max_length` tokens in training; longer ones are left out, and counted."""
 
+    is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 4
 
     characters: TextTokenizer | None = None
@@ -156,10 +157,6 @@ class Words(Tokens):
         return replace(words, characters=TextTokenizer.load(path)) if path.is_file() else words
 
     # Examples as tokens ---------------------------------------------------------------------------------------
-
-    @property
-    def encoding(self) -> Any:
-        return None if self.config is None else {"features": self.features}
 
     @property
     def rows_by(self) -> dict[str, Any]:

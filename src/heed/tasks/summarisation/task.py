@@ -24,9 +24,8 @@ from heed.tasks.base.writing_run import scores_beside_baselines
 from heed.tasks.contracts import Facts
 from heed.tasks.heads.alignment import align
 from heed.tasks.heads.written import settings
-from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.few_pairs import with_body
-from heed.tasks.inputs.pairs import pair_kind
+from heed.tasks.inputs.pairs import Pairs, pair_kind
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
 from heed.tasks.summarisation.pointer import PointerGenerator
 from heed.tasks.translation.task import LOOKS, Translated, TranslationExaminer, TranslationOutputs, nearest, taken_from
@@ -178,7 +177,7 @@ def before(config: Any) -> Any:
 
 TASK = Task(
     "summarisation",
-    input=Documents(kind=pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES),
+    input=Pairs(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES, documents=True),
     head=Summaries(),
     looks=LOOKS,
     baselines=baselines,
