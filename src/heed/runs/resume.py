@@ -173,7 +173,7 @@ class Unfinished:
         for kind, name in task.sizes.items():
             right, unit = task.count_of(kind), task.units.get(kind, kind)
             given = fields.get(name, right)
-            if given != right and not (kind in task.may_be_more and given > right):
+            if given != right and not (kind in task.input.may_be_more and given > right):
                 raise ConfigError(
                     f"{self.folder / folders.CONFIG}: model.{name} is {given!r}, but the run has {right:,} {unit}; "
                     f"set it to {right}, as it was when the run began"

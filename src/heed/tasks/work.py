@@ -143,10 +143,6 @@ class Task:
     sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
     """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
-    batch_field = property(lambda self: self.input.batch_field)
-    texts_are_examples = property(lambda self: self.input.texts_are_examples)
-    settles = property(lambda self: self.input.settles)
-
     @property
     def interfaces(self) -> tuple[Interface, ...]:
         """Interfaces of the models that it can use, the preferred one first."""
@@ -320,8 +316,7 @@ class Work(Trainable):
         self.interfaces, self.head_class = task.interfaces, head.options
         self.size_fields, self.alternatives = task.size_fields, task.alternatives
         self.same_shapes = input.same_shapes  # type: ignore[misc]
-        self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
-        self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more
+        self.enough_updates = task.enough_updates
         self._splits = splits
         self._encoded: dict[str, Sequence[Any]] = {}
         self._truths: dict[str, Any] = {}
@@ -361,7 +356,7 @@ class Work(Trainable):
         if self.task.measured is not None and not self.is_imported:
             self.task.measured(self)
         if self._is_on_gpu:
-            self.config = with_gpu_batch(self.config, self.batch_field)
+            self.config = with_gpu_batch(self.config, self.input.batch_field)
         if self.config.training.minutes is not None and not self.is_imported:
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
@@ -385,9 +380,8 @@ class Work(Trainable):
             ConfigError: A field contradicts the data, or is unknown.
         """
         config, whys = self.config, dict[str, str]()
-        size: str = config.model.size
-        if size == "auto":
-            size = self.auto_size
+        size = self.size
+        if config.model.size == "auto":
             whys["size"] = self.input.size_reason or f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**config.model.settings}
         own = self.body_class.config_class.model_fields.keys()
@@ -396,16 +390,12 @@ class Work(Trainable):
                 whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
         model, options = self._model_of(size, fields, whys)
-        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.selected_by)
+        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.head.select)
         return config if self.task.defaults is None else self.task.defaults(config, self)
 
     @property
     def _is_on_gpu(self) -> bool:
         return not self.is_imported and choose_device(self.config.training.device).type == "cuda"
-
-    def learn_features(self) -> None:
-        """Learn what the settled configuration asks for."""
-        self.fit()
 
     @property
     def model_defaults(self) -> dict[str, Any]:
@@ -434,14 +424,10 @@ class Work(Trainable):
         return model, made
 
     @property
-    def auto_size(self) -> str:
-        """The named size that "auto" stands for."""
-        return self.input.size(self)
-
-    @property
-    def selected_by(self) -> str:
-        """The validation score that `select_by` "auto" stands for."""
-        return self.head.select
+    def size(self) -> str:
+        """The named size of the model, or that which "auto" stands for."""
+        size: str = self.config.model.size
+        return self.input.size(self) if size == "auto" else size
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -714,7 +700,7 @@ class Work(Trainable):
     @property
     def at_once(self) -> int:
         """Positions of a scoring batch; from a GPU's batch on no more than in training."""
-        most: int = getattr(self.config.training, self.batch_field)
+        most: int = getattr(self.config.training, self.input.batch_field)
         return max(most, min(self.input.scored_at_once * most, GPU_BATCH))
 
     @torch.no_grad()

@@ -256,7 +256,7 @@ class Parent:
         values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.path)}
         if "size" not in given and (name == theirs.name or not usable):
             own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
-            anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.settles}
+            anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.input.settles}
             if not alike:  # sizes that only the parent's task takes from the data, such as positions, are kept
                 anew -= {*self.task.sizes.values()} - {*task.size_fields.values()}
             fields = {key: value for key, value in theirs.settings.items() if alike or key in own.model_fields}

@@ -313,9 +313,8 @@ class Pictures(Input):
 
         Among the sizes that divide the picture, that with the grid closest to 8 x 8; none for sizes of the paper.
         """
-        size = work.auto_size if work.config.model.size == "auto" else work.config.model.size
         own = work.body_class.config_class.model_fields
-        if "patch_size" not in own or "patch_size" in given or size in ("medium", "base", "large"):
+        if "patch_size" not in own or "patch_size" in given or work.size in ("medium", "base", "large"):
             return {}
         height, width = given["height"], given["width"]
         fitting = [p for p in range(2, _LARGEST_PATCH + 1) if height % p == 0 and width % p == 0]

@@ -245,9 +245,8 @@ class Stream(Tokens):
         A learned table needs more text: from 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
         nats with rotary positions and 2.45 with a table.
         """
-        size = work.auto_size if work.config.model.size == "auto" else work.config.model.size
         has_positions = "positions" in work.body_class.config_class.model_fields
-        return {"positions": "rotary"} if has_positions and size != "base" and "positions" not in given else {}
+        return {"positions": "rotary"} if has_positions and work.size != "base" and "positions" not in given else {}
 
     # Examples as tokens ---------------------------------------------------------------------------------------
 
