@@ -135,12 +135,17 @@ class Rows(NamedTuple):
     names: Sequence[str]
     field: str | None = None
     """The field of the model that counts them; None if the head has them."""
-    alike: tuple[str, ...] = ()
-    """Kinds whose rows another run may give, best first; by default the same kind."""
     unit: str = ""
     """Name of such rows in messages, if it is not the kind."""
     number: int | None = None
     """How many there are, where they have no names, and so no other run can give them."""
+    may_be_more: bool = False
+    """True if the model of a resumed run may have more of them than its data needs."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.names) if self.number is None else self.number
 
 
 class Facts(NamedTuple):
@@ -240,14 +245,8 @@ class Input(Part):
     """True if blank examples of a file are scored, too."""
     pairs: ClassVar[bool] = False
     """True if an input is a pair of texts."""
-    unit: ClassVar[str] = "example"
-    """Name of an example in messages."""
-    interfaces: ClassVar[tuple[str, ...]] = ("encoder",)
-    """Interfaces of the models that can read it, the preferred one first."""
     size_reason: ClassVar[str] = ""
     """Why "auto" stands for `size`, if that is not the number of training examples."""
-    section: ClassVar[Any] = None
-    """The class of the `data` section, for a task without a configuration of its own."""
     unused: ClassVar[tuple[str, ...]] = ("tokenizer",)
     """Sections and fields of the configuration that do not apply, and so must have their default values."""
     texts_are_examples: ClassVar[bool] = False
@@ -256,8 +255,6 @@ class Input(Part):
     """Positions that it must see for each of its parameters under a time budget, else a smaller model learns more."""
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
-    may_be_more: ClassVar[frozenset[str]] = frozenset()
-    """Kinds of rows of which the model of a resumed run may have more than its data needs."""
     is_encoded_once: ClassVar[bool] = False
     """True if the numbers of an example stay the same when the model is settled."""
 

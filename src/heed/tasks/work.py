@@ -153,17 +153,15 @@ class Task:
         """The specification of a task that has none of its own."""
         looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
         looks = (*looks, ATTRIBUTION) if self.looks.explain is not None else looks
-        unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
-        flags = (JSON, ERRORS, *looks)
+        why = {} if looks else {"look": "it has no function that looks inside its models"}
+        unit, flags = cast(Any, self.input).kind.example.unit, (JSON, ERRORS, *looks)
         per_token = self.head.per_token
-        return TaskSpec(
-            self.summary, "FILE", self.input.interfaces, "text", per_token, unit=unit, flags=flags, why_not=why
-        )
+        return TaskSpec(self.summary, "FILE", ("encoder",), "text", per_token, unit=unit, flags=flags, why_not=why)
 
     @cached_property
     def config_class(self) -> type[RunConfig]:
         """The configuration of a task that has none of its own."""
-        section, scores = self.input.section, cast(Any, Literal[("auto", self.head.select, "loss")])
+        section, scores = cast(Any, self.input).kind.section, cast(Any, Literal[("auto", self.head.select, "loss")])
         fields: dict[str, Any] = {
             "task": (Literal[self.name], self.name),
             "data": (Annotated[section, Sources(section, hub=True)], ...),
@@ -408,9 +406,9 @@ class Work(Trainable):
     ) -> tuple[ModelConfig, dict[str, Any]]:
         """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
         fields = {**given}
-        counts = {name: self.units.get(kind, kind) for kind, name in self.sizes.items()}
+        counts = {name: self.rows[kind].unit or kind for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, self.count_of(kind), counts[name])
+            from_data(fields, name, self.rows[kind].size, counts[name])
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
@@ -534,28 +532,19 @@ class Work(Trainable):
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.settings))
 
     @property
-    def _rows(self) -> Mapping[str, Rows]:
+    def rows(self) -> Mapping[str, Rows]:
+        """The rows of the model's tensors, by their kind."""
         return {**self.input.rows(), **self.head.rows()}
 
     def axes(self) -> Mapping[str, Sequence[str]]:
         """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
-        return {kind: rows.names for kind, rows in self._rows.items() if rows.number is None}
-
-    def count_of(self, kind: str) -> int:
-        """The number of rows that the data has of a kind."""
-        rows = self._rows[kind]
-        return len(rows.names) if rows.number is None else rows.number
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Kind of row -> its name in messages, where it is not the kind."""
-        return {kind: rows.unit for kind, rows in self._rows.items() if rows.unit}
+        return {kind: rows.names for kind, rows in self.rows.items() if rows.number is None}
 
     @property
     def sizes(self) -> Mapping[str, str]:
         """Kind of row -> the field of the configured model that counts such rows."""
         own = self.body_class.config_class.model_fields
-        counting = {kind: rows.field for kind, rows in self._rows.items() if rows.field}
+        counting = {kind: rows.field for kind, rows in self.rows.items() if rows.field}
         return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:

@@ -251,8 +251,6 @@ class Pictures(Input):
     same_shapes: ClassVar = True
     key: ClassVar = "picture"
     is_text: ClassVar = False
-    unit: ClassVar = "picture"
-    interfaces: ClassVar = ("image_encoder",)
 
     form: PictureForm = None  # type: ignore[assignment]  # until it is known
     access: PictureAccess = None  # type: ignore[assignment]

@@ -187,7 +187,6 @@ class Stream(Tokens):
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "target", "source"))}
     settles: ClassVar = ("d_features", "max_length")
     is_encoded_once: ClassVar = True
-    may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     same_shapes: ClassVar = True
     texts_are_examples: ClassVar = True
     positions_per_parameter: ClassVar = 4.0
@@ -210,7 +209,8 @@ class Stream(Tokens):
     def rows(self) -> Mapping[str, Rows]:
         rows = {**super().rows()}
         if self.body is not None and "max_length" in self.body.config_class.model_fields:
-            rows["positions"] = Rows([str(n) for n in range(self.context)], "max_length")
+            names = [str(n) for n in range(self.context)]
+            rows["positions"] = Rows(names, "max_length", may_be_more=True)  # data.context may become shorter
         return rows
 
     # Settling -------------------------------------------------------------------------------------------------

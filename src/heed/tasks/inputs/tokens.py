@@ -61,9 +61,6 @@ class Tokens(Input):
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
 
-    unit = property(lambda self: "text" if self.kind.example is None else self.kind.example.unit)
-    section = property(lambda self: self.kind.section)
-
     unused: ClassVar[tuple[str, ...]] = ("tokenizer.sampling", "tokenizer.shared")
     settles: ClassVar[tuple[str, ...]] = ("d_features",)
     roles: ClassVar[Sequence[str]] = ("tokens",)
