@@ -117,8 +117,6 @@ class Pass:
     """Makes a batch of pieces, without targets."""
     costs: NDArray[np.int64]
     """Positions of each piece, `(pieces, sides)`."""
-    examples: NDArray[np.int64] | None = None
-    """The example of each piece; None if the pieces are the examples."""
     described: Callable[[Sequence[int]], str] | None = None
     """Names a batch in messages by its pieces, if these are not the examples."""
     reuse: int = 1

@@ -131,8 +131,7 @@ class Pairs(Tokens):
     row_kinds: ClassVar = ("<i4",) * 2
 
     kind: Kind = PAIRS
-    asked: tuple[str, ...] = ("source", "text")
-    """Possible names of the data-frame column with the texts to predict, best first."""
+    asked: Sequence[str] = ("source", "text")
     documents: bool = False
     """True if sources are documents: of long ones the first `data.max_source` tokens are read."""
 
@@ -409,9 +408,8 @@ class Pairs(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Pair], bool]:
-        texts, single = self.texts_asked(given, self.asked)
-        return [Pair(text, "") for text in texts], single
+    def example_of(self, text: str) -> Pair:
+        return Pair(text, "")
 
     # For people -----------------------------------------------------------------------------------------------
 

@@ -195,6 +195,7 @@ class Stream(Tokens):
     """Named size -> training tokens up to which it is chosen; base from there on."""
 
     kind: Kind = DOCUMENTS
+    asked: Sequence[str] = ("prompt", "text")
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -282,9 +283,8 @@ class Stream(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Document], bool]:
-        texts, single = self.texts_asked(given, ("prompt", "text"))
-        return [*map(Document, texts)], single
+    def example_of(self, text: str) -> Document:
+        return Document(text)
 
     def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:
         """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.

@@ -24,7 +24,7 @@ from heed.data.kinds.inputs import is_pair, pair_of, pairs_of
 from heed.data.kinds.kind import Kind
 from heed.data.kinds.target import labels_are_classes
 from heed.data.kinds.texts import text_reader
-from heed.data.readers import check_order, to_texts
+from heed.data.readers import check_order
 from heed.data.splits import open_splits
 from heed.data.tables import Field
 from heed.data.tokens.special import lack_spaces
@@ -266,16 +266,12 @@ class Texts(Tokens):
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[Text], bool]:
-        columns = self.config.data.columns
-        fields = [Field(name, getattr(columns, name)) for name in self.kind.sides(self.config.data)]
-        single = isinstance(given, str)
-        if self.pairs:
-            single = single or is_pair(given)
-            inputs: list[Any] = [pair_of(given, "the input")] if single else pairs_of(given, "texts", fields)
-        else:
-            known = [fields[0].given] if isinstance(fields[0].given, str) else []
-            inputs = [given] if single else to_texts(given, "texts", (*known, *fields[0].names))
-        return [self.example_of(text) for text in inputs], single
+        if not self.pairs:
+            return super().questions(given)
+        if is_pair(given) or isinstance(given, str):
+            return [self.example_of(given)], True
+        fields = [Field(name, getattr(self.config.data.columns, name)) for name in self.kind.sides(self.config.data)]
+        return [self.example_of(text) for text in pairs_of(given, "texts", fields)], False
 
     def example_of(self, text: Given) -> Any:
         """An input as an example without a truth, and without blanks around its texts."""

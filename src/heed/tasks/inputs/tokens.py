@@ -69,6 +69,8 @@ class Tokens(Input):
     """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
     kind: Kind
+    asked: Sequence[str] = ("text",)
+    """Possible names of the data-frame column with the texts to predict, best first."""
 
     @property
     def tokenizer(self) -> TextTokenizer:
@@ -318,16 +320,18 @@ class Tokens(Input):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def texts_asked(self, inputs: Any, names: Sequence[str]) -> tuple[list[str], bool]:
-        """The texts to predict of some inputs, and whether it was a single one.
+    def questions(self, given: Any) -> tuple[list[Any], bool]:
+        """In a data frame the texts are in the column that was trained on, or in the first of those `asked`."""
+        single = isinstance(given, str)
+        if not single:
+            columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
+            column = getattr(columns, side, None)
+            given = to_texts(given, "texts", (*([] if column is None else [column]), *self.asked, side))
+        return [self.example_of(text) for text in ([given] if single else given)], single
 
-        In a data frame they are in the column that was trained on, or in the first of `names`.
-        """
-        if isinstance(inputs, str):
-            return [inputs], True
-        columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
-        column = getattr(columns, side, None)
-        return to_texts(inputs, "texts", (*([] if column is None else [column]), *names)), False
+    def example_of(self, text: Any) -> Any:
+        """An input as an example without a truth."""
+        raise NotImplementedError
 
     def unknown_in(self, given: Any) -> Sequence[str]:
         """The parts of an input that were never seen in training."""

@@ -177,7 +177,7 @@ class TextRows(Tokens):
     def encode(self, examples: Sequence[Document | Question], split: str = "", **further: Any) -> Any:
         """The tokens of all documents, as `Passages`; or questions as rows."""
         if len(examples) and not isinstance(examples[0], Document):
-            return self.asked(cast(Sequence[Question], examples))
+            return self.rows_of(cast(Sequence[Question], examples))
         return Passages.of(cast(Sequence[Document], examples), self.tokenizer)
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
@@ -245,10 +245,10 @@ class TextRows(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[str], bool]:
-        return self.texts_asked(given, ("text",))
+    def example_of(self, text: str) -> str:
+        return text
 
-    def asked(self, questions: Sequence[Question]) -> Rows:
+    def rows_of(self, questions: Sequence[Question]) -> Rows:
         """Texts with masks, all of which are read, or pairs, of which the parts are read where the two meet.
 
         Raises:
