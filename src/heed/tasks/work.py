@@ -287,7 +287,9 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
         part = getattr(config, section)
         for one in [field] if field else type(part).model_fields:
             if (value := getattr(part, one)) != type(part).model_fields[one].default:
-                raise ConfigError(f"{section}.{one} is {value}, which does not apply to {config.task}; remove it")
+                raise ConfigError(
+                    f"{section}.{one.rstrip('_')} is {value}, which does not apply to {config.task}; remove it"
+                )
 
 
 class Work(Trainable):

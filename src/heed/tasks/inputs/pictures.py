@@ -339,10 +339,10 @@ class Pictures(Input):
         return Batch(indices, {"pixels": self.form.normalisation.tensor(encoded.take(indices, change))}, masks=())
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
-        made = super().plan(work, split, draw)
-        height, width, _ = self.form.sizing.shape
-        batches = plan_even(len(work.encoded(split)), work.config.training.batch_size, *draw)
-        return replace(made, batches=batches, reuse=height * width)
+        encoded, costs, (height, width, _) = work.encoded(split), work.costs(split), self.form.sizing.shape
+        batches = plan_even(len(costs), work.config.training.batch_size, *draw)
+        collate = lambda pieces: self.collate(encoded, list(pieces), draw)  # noqa: E731
+        return Pass(batches, collate, costs[:, None], reuse=height * width)
 
     # Using a model ------------------------------------------------------------------------------------------------
 
