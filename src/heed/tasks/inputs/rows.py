@@ -29,6 +29,8 @@ from heed.visible import escaped
 _STANDARD, _FEATURES = "standard.json", "features.json"
 _FARTHEST = 1e15
 """Standard deviations from the training mean beyond which squares and their sums overflow float32."""
+_NAMED = 12
+"""Most columns that are named in a note."""
 AT_ONCE = 10_000
 """Rows read at a time."""
 
@@ -81,6 +83,10 @@ class Standardised(Input):
 
     def rows(self) -> Mapping[str, Names]:
         return {"columns": Names(self.columns, "num_columns")}
+
+    def notes(self, work: Work) -> list[str]:
+        named = f"columns {', '.join(self.columns)}" if len(self.columns) <= _NAMED else f"{len(self.columns)} columns"
+        return [f"{named}, standardised by the training rows"]
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,6 @@ class TableRows(Standardised):
         splits.examples = {name: features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
         values = cast(Rows, splits.examples["train"]).values
         standard = Standard.of(features.encoded_names, values)
-        splits.remarks.insert(0, f"{len(standard.columns)} columns, standardised by the training rows")
         splits.remarks += [*said, *features.lines(), *constant_lines(standard.columns, values)]
         return config, replace(self, features=features, standard=standard)
 

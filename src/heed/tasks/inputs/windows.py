@@ -293,7 +293,6 @@ class Windows(Standardised):
     def learn(self, config: Any, splits: Splits[Stretch], parent: Any) -> tuple[Any, Self]:
         assert isinstance(splits, SeriesSplits)
         rows = np.concatenate([one.values for one in splits.examples["train"]])
-        splits.remarks.insert(0, f"columns {', '.join(splits.names)}, standardised by the training rows")
         splits.remarks += constant_lines(splits.names, rows)
         return splits.config, replace(self, standard=Standard.of(splits.names, rows))
 
