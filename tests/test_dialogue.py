@@ -21,7 +21,7 @@ from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
 from heed.tasks.dialogue.task import TASK, by_conversation, by_turns_read
-from heed.tasks.inputs.histories import Speakers
+from heed.tasks.inputs.turns import Speakers
 
 SMALL = {
     "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},

@@ -24,7 +24,6 @@ from heed.generation import SearchOptions, generate
 from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class
 from heed.tasks.heads.pointer import PointerGenerator
-from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.summarisation.task import Lead
 from notes import NoteSource
@@ -127,7 +126,7 @@ def test_long_documents_are_cut_counted_and_named(tmp_path, capsys):
     cut = sum(len(pair.source.split()) > 10 for pair in task.splits.examples["train"])
     assert task.report_counts()["train"]["cut"] == cut > 0
     remark = "test: 2 documents are longer than data.max_source 10 tokens; only the beginning is read: test.jsonl:1"
-    assert remark in task.splits.notes
+    assert remark in task.notes
     texts = [rows[0][0], " ".join(rows[-1][0].split()[:10])]
     assert task.input.cut_in(texts) == []
     # What is behind the cut cannot change what is written.
@@ -151,7 +150,7 @@ def test_batches_hold_documents_of_like_length():
         batches = plan_pass(costs(lengths), 3_000, 1, 0)
         return lengths.sum() / sum(len(batch) * lengths[batch].max(0).sum() for batch in batches)
 
-    assert real(Documents().costs_of) > 0.9 > real(Pairs().costs_of)
+    assert real(Pairs(documents=True).costs_of) > 0.9 > real(Pairs().costs_of)
 
 
 # --- the lead

@@ -119,12 +119,13 @@ def run_inside(
 def _opened(name: str, texts: list[str], drawing: Drawing) -> tuple[Any, list[Any]]:
     """A run, and its inputs from the texts of a command."""
     from heed.runs.loading import load
+    from heed.tasks.base.predictions import typed
 
     run: Any = load(folder.find(name), force=drawing.force, device=drawing.device)
     if not run.input.is_text:
         return run, list(texts)
     say(line for _, line in read_as_texts(texts))
-    return run, run.input.typed(texts)
+    return run, typed(run, texts)
 
 
 def _refuse_task_without_looks(path: Path) -> None:

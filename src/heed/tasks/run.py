@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, wraps
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from heed.tasks import capability, spec_of
 from heed.tasks.base.attributing import attribute as attribute_words
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.looking import look as look_at_text
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.tracing import beams as search_beams
@@ -176,19 +178,19 @@ class Run:
             return []
         if self.head.writes:
             return [some[0] for some in _writing_head(self).candidates(self, examples, **options)]
-        (answers, unread), head = self._answers(examples, **options), replace(self.head, **options)
-        made = [head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(head, made, examples, unread)
+        (answers, encoded), head = self._answers(examples, **options), replace(self.head, **options)
+        each = examples if self.input.predicts_from_example else repeat(None, len(examples))
+        made = [head.predict(answer, one, self.input) for answer, one in zip(answers, each, strict=True)]
+        return self.input.finished(head, made, examples, encoded)
 
-    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
-        """The answer to each example, and the number of its tokens that are not read."""
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Any]:
+        """The answer to each example, and the examples as numbers."""
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded, replace(run.head, **options)))
-            unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         together = self.head.together
-        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], encoded
 
     def answers(self, given: Sequence[Any]) -> list[Any]:
         """The head's answer to each of several inputs, of which `predict` makes a prediction."""
@@ -410,7 +412,7 @@ class Run:
             ConfigError, DataError: It is not an input of this run, or it is blank.
         """
         own = self.looks.readable
-        return self.input.readable(text) if own is None else own(self.task, text)
+        return readable(text, self.input.pairs) if own is None else own(self.task, text)
 
     @_looking
     def align(self, source: Any, target: Any, **options: Any) -> Any:
@@ -497,12 +499,25 @@ def together(several: Sequence[Run]) -> Run:
     """
     first = several[0]
     for other in several[1:]:
-        if why := first.input.check_alike(other.input, first.folder) or difference_of(first.head, other.head):
+        why = _difference(first, other) if first.head.writes else ""
+        if why := why or difference_of(first.head, other.head):
             raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
     deciding = next((run for run in several if run.head.decides), first)
     head: Any = first.head
     model = head.combined([run.model for run in several]) if head.writes else deciding.model
     return Run(deciding.folder, first.config, deciding.task, model, {}, several)
+
+
+def _difference(first: Run, other: Run) -> str:
+    """How the tokens of two runs differ, which write texts together; "" if they do not."""
+    for side, mine in first.task.tokenizers().items():
+        theirs = other.task.tokenizers()[side]
+        difference = mine.first_difference(theirs)
+        if not difference and side == "target" and mine.tags != theirs.tags:  # tags are tokens of the output layer
+            difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
+        if difference:
+            return f"their {side} tokenizers differ: {difference}; train one with tokenizer.from={first.folder}"
+    return ""
 
 
 def _is_path(value: Any, exists: bool) -> bool:

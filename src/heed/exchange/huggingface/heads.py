@@ -68,8 +68,8 @@ class Heads:
         raise NotImplementedError
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        """What the task is made from besides its configuration: tokenizers, labels."""
-        return (checkpoint.tokenizer,)
+        """What the task is made from besides its configuration: the learned fields of its input, labels."""
+        return ({"tokenizers": checkpoint.tokenizers},)
 
     def exportable(self, run: Any) -> Exportable:
         """The content of a run that a checkpoint is to have.
@@ -133,7 +133,7 @@ class Label(Heads):
         return {"model": model, "data": {"several_labels": several, "max_length": _longest_text(checkpoint, fields)}}
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        return checkpoint.tokenizer, checkpoint.labels
+        return {"tokenizers": checkpoint.tokenizers}, checkpoint.labels
 
     def exportable(self, run: Any) -> Exportable:
         body, head = run.task.model_and_head()
@@ -169,7 +169,7 @@ class Tags(Heads):
         return {"model": {"head": "softmax", "word": "first"}, "data": data}
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        return checkpoint.tokenizer, checkpoint.labels
+        return {"tokenizers": checkpoint.tokenizers}, checkpoint.labels
 
     def exportable(self, run: Any) -> Exportable:
         body, head = run.task.model_and_head()
@@ -215,7 +215,7 @@ class Picture(Heads):
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
         labels = checkpoint.labels if self.named(checkpoint) else []
-        return read_form(checkpoint.folder, checkpoint.settings), labels
+        return {"form": read_form(checkpoint.folder, checkpoint.settings)}, labels
 
     def remarks(self, checkpoint: Checkpoint) -> tuple[str, ...]:
         form = read_form(checkpoint.folder, checkpoint.settings)
@@ -327,7 +327,7 @@ class Written(Heads):
         return frozenset({"output", "bias"} if "final_logits_bias" in checkpoint.files else {"output"})
 
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
-        source, target = self.learned(checkpoint)[0]
+        source, target = checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]
         path = checkpoint.folder / GENERATION
         settings = Settings.read(path) if os.path.lexists(path) else checkpoint.settings
         # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.
@@ -347,9 +347,6 @@ class Written(Heads):
             "early_stopping": _STOPPING[stopping],
         }
         return {"tokenizer": {"shared": source.tokens == target.tokens}, "generation": generation}
-
-    def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        return ((checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]),)
 
     def exportable(self, run: Any) -> Exportable:
         body, _ = run.task.model_and_head()

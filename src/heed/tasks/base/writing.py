@@ -20,6 +20,8 @@ S = TypeVar("S")
 """What the model reads to write one output."""
 TOGETHER = 8_000
 """Most tokens that are read together to write outputs."""
+VALIDATED = 500
+"""Most validation examples for which a text is written; all are judged."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -94,8 +94,9 @@ class DialogueOutputs(WritingOutputs):
         blank = [n for n, text in enumerate(texts, start=1) if not text.strip()]
         if blank and len(texts) > 1:
             raise ConfigError(f"turn {blank[0]} of the conversation is blank")
-        turns: list[str] = self.run.input.typed(texts)
-        return turns
+        if len(texts) < 2:
+            return texts
+        return [to_json(object_of(Conversation(tuple(texts), ()), self.run.config.data.columns))]
 
     def read(self, line: Any, place: str) -> str:
         if line.lstrip().startswith("{"):  # any other text is turns

@@ -38,7 +38,7 @@ from heed.tasks.base.writing_run import (
     side_of,
     views_of_sides,
 )
-from heed.tasks.inputs.histories import History, Read
+from heed.tasks.inputs.turns import History, Read
 from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer

@@ -29,8 +29,7 @@ from heed.tasks.base.writing_run import (
 from heed.tasks.dialogue.chat import Chat, DialogueOutputs
 from heed.tasks.dialogue.look import explain, look_at, readable
 from heed.tasks.heads.written import Written, settings
-from heed.tasks.inputs.histories import History
-from heed.tasks.inputs.turns import Turns
+from heed.tasks.inputs.turns import History, Turns
 from heed.tasks.work import Baselines, Looks, Task
 
 if TYPE_CHECKING:

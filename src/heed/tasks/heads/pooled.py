@@ -218,7 +218,7 @@ class TextLabels(Labels):
 
     def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
-        batch, fitting = round(work.input.at_once * activations), characters_of(work.splits.examples["train"])
+        batch, fitting = round(work.at_once * activations), characters_of(work.splits.examples["train"])
         return max(batch, fitting_memory(fitting)) + library_memory(["test"])
 
     def outcomes(

@@ -126,7 +126,7 @@ class Written(Head):
 
     def validated(self, work: Any, model: Any) -> dict[str, float]:
         """All references are judged, and texts are written for some of the validation examples."""
-        units = work.input.units(work.encoded("valid"))
+        units = work.encoded("valid")
         numbers = work.validated_part(range(len(units)))
         judged = current().map(lambda part: work.judged_units(model, units, part), [*numbers])
         nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()

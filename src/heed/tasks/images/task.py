@@ -140,7 +140,7 @@ class PictureLabels(Labels):
 
     def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""
-        batch = round(work.input.at_once * activations)
+        batch = round(work.at_once * activations)
         return max(round(0.7 * batch), library_memory(work.split_names))  # measured: 0.5 to 0.9 of a training batch
 
 

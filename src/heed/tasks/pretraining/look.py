@@ -194,7 +194,7 @@ def _answers(work: Any, model: Pretrainer, text: str, second: str | None) -> tup
 
 def _answered(work: Any, model: Pretrainer, question: Question) -> Any:
     """The prediction for a question."""
-    (answer,) = work.answers(model, work.input.asked([question]))
+    (answer,) = work.answers(model, work.input.encode([question]))
     return work.head.predict(answer, question, work.input)
 
 

@@ -182,7 +182,7 @@ class Masked(Head):
     def validated(self, work: Work, model: Any) -> dict[str, float]:
         """Both losses, their sum and both accuracies; the processes share the rows."""
         input: Any = work.input
-        units: Rows = input.units(work.encoded("valid"))
+        units: Rows = input.scored_units(work.encoded("valid"))
         masked = np.count_nonzero(units.masked)
         numbers = [*work.validated_part(range(masked)), *work.validated_part(range(masked, len(units)))]
         judged = current().map(lambda part: work.judged_units(model, units, part), numbers)
@@ -192,8 +192,8 @@ class Masked(Head):
 
     def document_scores(self, run: Any, examples: Sequence[Any]) -> Array:
         """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
-        encoded = run.input.encode(examples)
-        return by_document(run.input.units(encoded), run.task.judged(run.model, encoded))
+        units = run.input.scored_units(run.input.encode(examples))
+        return by_document(units, run.task.judged(run.model, units))
 
     def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
         found = outcomes_of(self.document_scores(run, examples) if outputs is None else outputs)

@@ -13,9 +13,8 @@ from heed.evaluation.text_scores import rouge_measures
 from heed.tasks.base.writing_run import scores_beside_baselines
 from heed.tasks.heads.alignment import align
 from heed.tasks.heads.written import TextScores, settings
-from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.few_pairs import with_body
-from heed.tasks.inputs.pairs import pair_kind
+from heed.tasks.inputs.pairs import Pairs, pair_kind
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
 from heed.tasks.translation.task import LOOKS, Translated, TranslationExaminer, TranslationOutputs, nearest, taken_from
 from heed.tasks.work import Baselines, Task
@@ -102,7 +101,7 @@ def before(config: Any) -> Any:
 
 TASK = Task(
     "summarisation",
-    input=Documents(kind=pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES),
+    input=Pairs(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES, documents=True),
     head=Translated(scores=SCORES, section=SummarisationHead),
     looks=LOOKS,
     baselines=baselines,

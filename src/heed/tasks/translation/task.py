@@ -38,7 +38,6 @@ from heed.tasks.contracts import Batch, Facts, NoOptions
 from heed.tasks.heads.alignment import align, aligned_counts, replace_unknown
 from heed.tasks.heads.pointer import PointerGenerator
 from heed.tasks.heads.written import TextScores, Written, settings
-from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
 from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.inputs.supervision import attention_loss, check_model, supervised_weights
@@ -218,7 +217,7 @@ class Translated(Written):
             "perplexity": math.exp(min(700.0, sum(nats) / max(1, sum(tokens)))),
             "cut_off": sum(not output.finished for output in outputs),
         }
-        if isinstance(run.input, Documents) and (cut := run.input.cut_in([pair.source for pair in examples])):
+        if run.input.documents and (cut := run.input.cut_in([pair.source for pair in examples])):
             details |= {"cut": len(cut), "cut_first": [examples[n].origin or f"example {n + 1}" for n in cut[:10]]}
         if any(pair.links for pair in examples):
             nothing = [0] * len(examples)
@@ -252,7 +251,7 @@ class TranslationOutputs(WritingOutputs):
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
-        if isinstance(run.input, Documents):
+        if run.input.documents:
             self.asks, self.limit = "a document", "data.max_source"
         if options["align"] and not run.model.aligns:
             raise ConfigError(
@@ -263,7 +262,7 @@ class TranslationOutputs(WritingOutputs):
         data, reads = self.run.config.data, self.run.input
         if data.is_embedded:
             return None
-        names, first = (reads.asked, None) if isinstance(reads, Documents) else (("source",), 0)
+        names, first = (reads.asked, None) if reads.documents else (("source",), 0)
         trained = data.train if data.origin == "files" else ()
         return inputs_in(path, [Field("text", data.columns.source, names)], findings, trained=trained, default=first)
 
