@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from heed.config import RunConfig, Section
+from heed.config import Section
 from heed.data.batch import pin, plan_pass, positions_in_groups, to_device
 from heed.data.findings import Findings
 from heed.data.splits import Splits
@@ -200,10 +200,6 @@ class Part:
         """
         return self
 
-    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
-        """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
-        return {}
-
     def fitted(self, work: Any) -> Self:
         """The part for the settled model of a run."""
         return replace(self, config=work.config, body=work.body_class)
@@ -219,10 +215,6 @@ class Part:
     def lines(self, work: Any) -> list[str]:
         """What `heed check` says of the part."""
         return []
-
-    def start(self, model: Any, work: Any) -> dict[str, Started]:
-        """Replace random weights of a new model; returns descriptions for the report."""
-        return {}
 
 
 @dataclass(frozen=True)
@@ -285,6 +277,14 @@ class Input(Part):
             The configuration with what was decided, and the input.
         """
         return config, self
+
+    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
+        """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
+        return {}
+
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
+        """Replace random weights of a new model; returns descriptions for the report."""
+        return {}
 
     def leave_out(self, work: Any) -> None:
         """Leave out training examples that the model cannot read, before a run is settled or resumed."""
@@ -381,6 +381,8 @@ class Head(Part):
     """The validation score that `evaluation.select_by` "auto" stands for."""
     by_length: ClassVar[tuple[str, ...]] = ()
     """Measures that a report also shows for ranges of source length."""
+    follows: ClassVar[tuple[str, ...]] = ()
+    """Fields of `model` that a run started from one with this head does not take over."""
     blank: ClassVar[Prediction | None] = None
     """The prediction for a blank text; None for what the model answers."""
 
@@ -392,25 +394,6 @@ class Head(Part):
     def chosen(self) -> Any:
         """Its fields of the `model` section, as `options` types them."""
         return self.options.model_construct(**self.config.model.settings)
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse settings that do not apply, before any data is read.
-
-        Raises:
-            ConfigError: The message names the field.
-        """
-
-    def taught(self, *learned: Any) -> Self:
-        """The head with what an imported checkpoint has in place of what it learns."""
-        return self
-
-    def follows(self, work: Any) -> tuple[str, ...]:
-        """Fields of `model` that a run started from this one does not take over."""
-        return ()
-
-    def remarks(self, work: Any) -> list[str]:
-        """Remarks on the training set, said before training."""
-        return []
 
     def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.

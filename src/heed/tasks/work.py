@@ -213,7 +213,6 @@ class Task:
             ConfigError, DataError: The configuration or the data cannot be used.
         """
         _refuse_unused(config, self.input.unused)
-        self.head.check(config)
         if self.head.per_token and issubclass(body_class(config.model.name, self.interfaces), TextEncoder):
             raise ConfigError(
                 f"model {config.model.name} gives one vector for a text, but {self.name} needs a state for each token; "
@@ -233,7 +232,9 @@ class Task:
 
     def __call__(self, config: Any, *learned: Any) -> Work:
         """The work of a checkpoint, not yet settled: the learned fields of its input, then what its head learned."""
-        return Work(self, config, replace(self.input, **learned[0]), self.head.taught(*learned[1:-1]), None)
+        head: Any = self.head
+        head = head.taught(*learned[1:-1]) if learned[1:-1] else head  # of labels
+        return Work(self, config, replace(self.input, **learned[0]), head, None)
 
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
@@ -368,7 +369,6 @@ class Work(Trainable):
             return self
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
-        self.splits.remarks += self.head.remarks(self)
         return self
 
     def settled(self) -> Any:
@@ -409,8 +409,7 @@ class Work(Trainable):
         counts = {name: self.rows[kind].unit or kind for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
             from_data(fields, name, self.rows[kind].size, counts[name])
-        for part in (self.input, self.head):
-            fields |= part.fields(fields, self)
+        fields |= self.input.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
@@ -553,7 +552,7 @@ class Work(Trainable):
 
     def follows_from_data(self) -> tuple[str, ...]:
         """Fields of the `model` section that a run started from this one does not take over."""
-        return (*self.sizes.values(), END_TOKEN, *self.head.follows(self))
+        return (*self.sizes.values(), END_TOKEN, *self.head.follows)
 
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""
@@ -575,7 +574,7 @@ class Work(Trainable):
         """Initialise a new model; returns descriptions of the initial values, by name, for the report."""
         before = self.input.start(model, self)
         taken = {} if self.parent is None else {"parent": self.parent.give(model, self)}
-        return {**before, **taken, **self.started, **self.head.start(model, self)}
+        return {**before, **taken, **self.started}
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.

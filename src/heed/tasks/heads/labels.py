@@ -320,7 +320,7 @@ class Labels(Head):
 
     report = staticmethod(label_body)  # type: ignore[assignment]
 
-    def remarks(self, work: Work) -> list[str]:
+    def notes(self, work: Work) -> list[str]:
         counts, unit = self.counted(work.splits.examples["train"]), work.unit
         if not self.several:
             may_weigh = "class_weights" in type(work.config.data).model_fields and self.weighting == "none"

@@ -90,11 +90,11 @@ class NextRow(Head):
         if self.horizon and not 1 <= self.horizon <= LONGEST:
             raise ConfigError(f"horizon is {self.horizon}, expected 1 to {LONGEST:,} rows")
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: SeriesHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         assert isinstance(work.input, Windows)
         season = work.config.data.season
-        known = isinstance(season, int) and 1 < season <= work.input.window // 2 and given.get("difference", True)
-        return {"season": season} if known and "season" not in given else {}
+        known = isinstance(season, int) and 1 < season <= work.input.window // 2 and options.difference
+        return options.model_dump() | ({"season": season} if known and "season" not in given else {})
 
     def build(self, body: Any, options: SeriesHead, facts: Facts) -> Forecaster:
         return Forecaster(body, len(facts.rows["columns"]), options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -185,21 +185,10 @@ class Number(Head):
 
 
 @dataclass(frozen=True)
-class RowLabels(Labels):
-    """Labels of rows, which are counted again whenever a run is opened."""
-
-    def notes(self, work: Work) -> list[str]:
-        return super().remarks(work)
-
-    def remarks(self, work: Work) -> list[str]:
-        return []
-
-
-@dataclass(frozen=True)
 class LabelsOrNumber(Head):
     """Labels or a number, as `data.target` says; what it learns or restores is one of the two."""
 
-    labels: Labels = RowLabels()
+    labels: Labels = field(default_factory=Labels)
     number: Number = Number()
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -192,7 +192,8 @@ class TextLabels(Labels):
             fields["ngram_characters"] = usual_characters(size, effort_of(work))
         return with_pooling(fields, options, given, work)
 
-    def follows(self, work: Work) -> tuple[str, ...]:
+    @property
+    def follows(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("head",) if self.sigmoid == self.several else ()
 
     def build(self, body: Any, options: ClassificationHead, facts: Facts) -> Classifier:
@@ -211,10 +212,6 @@ class TextLabels(Labels):
             weights = np.where(true, of_label, 1) if self.several else np.broadcast_to(of_text, true.shape)
         shared = self.sigmoid and not self.several  # one output for two classes
         return Targets(true[:, shared:], weights, exclusive=not self.sigmoid)
-
-    def start(self, model: Any, work: Work) -> Mapping[str, Any]:  # type: ignore[override]
-        linear = cast(Any, work.input).linear
-        return {} if linear is None else {"ngrams": linear}
 
     def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""

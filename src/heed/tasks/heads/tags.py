@@ -308,6 +308,15 @@ class Tags(Labels):
         types = {label[2:] for label in labels if is_entity_tag(label)}
         return label_order({*labels, *(f"{letter}-{kind}" for letter in "BI" for kind in types)})
 
+    def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Any]:
+        head: Any
+        config, head = super().learn(config, splits)
+        known = {*head.labels}
+        for sentence in splits.examples["valid"]:
+            if not known.issuperset(sentence.tags):
+                head._refuse(sentence)
+        return config, head
+
     def settled(self, options: TaggingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         if work.config.evaluation.select_by == "entity_f1" and self.plain:
             raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
@@ -338,10 +347,7 @@ class Tags(Labels):
                 self._refuse(truths.sentences[number])
         return replace(batch, targets={"tags": pad_rows(rows)[0]}, num_targets=sum(map(len, rows)))
 
-    def remarks(self, work: Work) -> list[str]:
-        truths = work.truths("valid")
-        for sentence in truths.sentences if truths.tags.values[0].min(initial=0) < 0 else ():
-            self._refuse(sentence)
+    def notes(self, work: Work) -> list[str]:
         return []
 
     def _refuse(self, sentence: Sentence) -> None:

@@ -105,6 +105,7 @@ class PictureLabels(Labels):
     """One label for each picture; none in a model imported without a classifier."""
 
     options: ClassVar = ImagesHead
+    follows: ClassVar = ("head",)
 
     targets: str = "pictures"
 
@@ -115,9 +116,6 @@ class PictureLabels(Labels):
     def settled(self, options: ImagesHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         check_sigmoid(self, options.head)
         return super().settled(options, given, work)
-
-    def follows(self, work: Work) -> tuple[str, ...]:
-        return ("head",)
 
     def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
         check_classes(self)

@@ -33,6 +33,7 @@ from heed.models.base import TextEncoder
 from heed.tasks import suggest_task
 from heed.tasks.base.looking import InputSpans
 from heed.tasks.base.report import counted_are
+from heed.tasks.base.transfer import Started
 from heed.tasks.contracts import Batch, Draw, Head, Pass
 from heed.tasks.inputs.ngrams import Ngrams, learn, words_of, work_of
 from heed.tasks.inputs.tokens import Tokens
@@ -109,6 +110,10 @@ class Texts(Tokens):
             return texts
         # Fitting takes as long as a whole trial.
         return replace(texts, fit=None if work.is_trial else cache(partial(_learned, work, texts)))
+
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
+        started = super().start(model, work)
+        return started if self.linear is None else {**started, "ngrams": self.linear}
 
     @property
     def linear(self) -> Ngrams | None:

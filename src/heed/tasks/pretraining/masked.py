@@ -139,9 +139,6 @@ class Masked(Head):
     most: int = 5
     """Candidates for each mask."""
 
-    def check(self, config: Any) -> None:
-        _check(objectives(config))
-
     def settled(self, options: PretrainingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         if not work.is_imported:  # a checkpoint may be a body alone
             _check(options)  # another run's fields may have come along
