@@ -27,7 +27,7 @@ from heed.tasks.base.writing_run import (
     map_html,
 )
 from heed.tasks.dialogue.chat import Chat, DialogueOutputs
-from heed.tasks.dialogue.look import explain, look_at, readable
+from heed.tasks.dialogue.look import explain, histories_of, look_at, readable
 from heed.tasks.heads.written import Written, settings
 from heed.tasks.inputs.turns import History, Turns
 from heed.tasks.work import Baselines, Looks, Task
@@ -113,7 +113,7 @@ class Responses(Written):
         Raises:
             ConfigError: The speaker does not exist, or a conversation has no turn.
         """
-        return self.respond(run.task, run.model, _histories(run.input, examples, speaker), **options)
+        return self.respond(run.task, run.model, histories_of(run.input, examples, speaker), **options)
 
     def grow(
         self,
@@ -135,7 +135,7 @@ class Responses(Written):
                 "a response is shown while it is written by greedy search or sampling only; set beam_size=1 and "
                 "num_best=1"
             )
-        (history,) = _histories(run.input, [run.input.conversation(given)], speaker)
+        (history,) = histories_of(run.input, [run.input.conversation(given)], speaker)
         return self.stream(run.input, run.model, history, options, sampling)
 
     # Scores ---------------------------------------------------------------------------------------------------
@@ -196,18 +196,6 @@ class Responses(Written):
         title = "perplexity by turns before the response"
         lines += length_lines(title, scores["by_turns_read"], "perplexity", "responses")
         return [*lines, *signature_lines(scores), *note_lines(scores, "history_cut", "cut_off")]
-
-
-def _histories(input: Turns, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
-    """Conversations as a model reads them, each with the speaker who responds."""
-    if speaker is not None:
-        input.speakers.check(speaker, "speaker")
-    for n, one in enumerate(conversations):
-        if not one.turns:
-            raise ConfigError(f"conversation {n} has no turn to respond to")
-    numbers = [input.speakers.number(input.who_responds(one, speaker)) for one in conversations]
-    encoded = input.encode(conversations).conversations
-    return [History(turns, number) for turns, number in zip(encoded, numbers, strict=True)]
 
 
 _LAST = 2
