@@ -420,6 +420,7 @@ class Pictures(Input):
         return [
             splits.summary,
             *self.notes(work),
+            *work.head.notes(work),
             *found_table(splits.found),
             "\nsizes, width x height in pixels:",
             *(f"{split:20}{self._sizes(pictures)}" for split, pictures in splits.examples.items()),

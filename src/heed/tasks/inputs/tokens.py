@@ -295,6 +295,7 @@ class Tokens(Input):
         return [
             work.splits.summary,
             *self.notes(work),
+            *work.head.notes(work),
             *found_table(work.splits.found),
             *self.about(work),
             *token_lines(self.config.tokenizer, self.tokenizers, sides),
