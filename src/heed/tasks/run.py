@@ -389,8 +389,10 @@ class Run:
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
                 head: Any = self.head
-                beside = head.beside(self, examples, predict) if head.samples else None  # texts have other measures
-                made[name] = beside or self.outcomes(examples, predict(examples))
+                if head.samples:  # of texts, without the measures of tokens
+                    made[name] = head.beside(self, examples, predict)
+                else:
+                    made[name] = self.outcomes(examples, predict(examples))
         return made
 
     @cached_property
