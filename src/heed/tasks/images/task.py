@@ -32,8 +32,7 @@ from heed.tasks.heads.labels import Labels, check_sigmoid
 from heed.tasks.heads.number import LabelsOrNumber, Number, NumberPrediction, mean_number, values_of_labels
 from heed.tasks.images.config import ImagesHead
 from heed.tasks.images.look import attribute_places, check_classes, look
-from heed.tasks.images.outputs import PictureOutputs
-from heed.tasks.images.pages import ImagesExaminer, errors_page, samples_page
+from heed.tasks.images.pages import ImagesExaminer, PictureOutputs, errors_page, samples_page
 from heed.tasks.inputs.pictures import FEW, Pictures, PictureSplits, sizing_of
 from heed.tasks.run import Run
 from heed.tasks.work import Baselines, Looks, Task, Work
