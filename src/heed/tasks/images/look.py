@@ -21,9 +21,8 @@ from heed.models.base import ImageEncoder
 from heed.show.document import Shown
 from heed.show.picture_drawing import ShownPicture
 from heed.tasks import capability
-from heed.tasks.base.attributing import chosen
 from heed.tasks.base.beside import check_beside, other_of, several_of
-from heed.tasks.base.labels import answer_of_labels
+from heed.tasks.base.labels import LabelPrediction, answer_of_labels
 from heed.tasks.base.looking import watched
 from heed.tasks.contracts import Head
 from heed.tasks.heads.labels import Labels
@@ -60,13 +59,18 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
     return Patches(grid, body.leading, size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
 
 
+def lacks_classes(head: Any) -> bool:
+    """True for a model imported without a classifier: it has attention, but no score to take gradients of."""
+    return not head.labels and not head.is_number
+
+
 def check_classes(head: Head) -> None:
     """Refuse to predict with a model imported without a classifier.
 
     Raises:
         ConfigError: The model has no classes.
     """
-    if isinstance(head, Labels) and not head.labels:
+    if lacks_classes(head):
         raise ConfigError(
             f"the model has no classes: it was imported from {head.config.data.name}, which has no classifier; "
             "train a classifier from it: heed train images FOLDER --from RUN"
@@ -97,13 +101,10 @@ class Looking:
         Raises:
             ConfigError: There is no such label.
         """
-        if not isinstance(self.head, Labels):
-            self.head.asked(self.answer, label, None)
-        elif label is not None:
-            chosen(label, self.head.labels, "label")
-        elif self.head.labels:
-            label = self.head.labels[int(self.answer.argmax())]
-        return label or ""
+        if label is None:
+            return self.head.labels[int(self.answer.argmax())] if self.head.labels else ""
+        self.head.asked(self.answer, label, None)
+        return label
 
     def named(self, label: str) -> str:
         """What the gradients are of, in titles: "the score of '7'"."""
@@ -144,12 +145,9 @@ class Looking:
         self, work: Any, picture: Decoded, source: str, maps: Sequence[PictureMap], notes: Sequence[str] = ()
     ) -> PictureLook:
         """A look with these maps over the picture."""
-        labels: Sequence[str] = self.head.labels
-        if isinstance(self.head, Labels):
-            ranked = sorted(zip(labels, self.answer.tolist(), strict=False), key=lambda one: -one[1])
-            predicted = self.head.predict(self.answer).label if labels else ""
-        else:
-            ranked, predicted = [], self.head.predict(self.answer).summary()
+        said = None if lacks_classes(self.head) else self.head.predict(self.answer)
+        ranked = said.ranked if isinstance(said, LabelPrediction) else []
+        predicted = said.label if isinstance(said, LabelPrediction) else "" if said is None else said.summary()
         return PictureLook(
             work.title,
             source,
@@ -293,7 +291,7 @@ def look_at_picture(
     """
     work, name = run.task, run.config.model.name
     look = Looking(work, run.model, picture, edits)
-    attention, labels = look.attention, work.head.labels
+    attention = look.attention
     usual: tuple[str, ...] = ("gradient", "saliency", "field")
     if attention is not None:
         usual = ("attention", "rollout", "gradient")
@@ -305,15 +303,13 @@ def look_at_picture(
         )
     elif choice != Choice():
         raise ConfigError(f"model {name} has no attention, so --layer, --head and --mechanism do not apply")
-    if (
-        isinstance(work.head, Labels) and not labels
-    ):  # an imported model without a classifier has attention, but no score to take gradients of
+    if lacks_classes(work.head):
         usual = usual[:2]
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(work.head)
     scored = look.label(label)
     drawn = [one for kind in maps or usual for one in look.maps(kind, choice, patch, scored)]
-    drawn = look.with_effects(drawn) if labels or not isinstance(work.head, Labels) else drawn
+    drawn = drawn if lacks_classes(work.head) else look.with_effects(drawn)
     notes: list[str] = []
     if attribution is not None:
         placed, found = look.attribution(attribution, scored)
