@@ -23,7 +23,7 @@ from heed.tasks.heads.pooled import Classifier
 from heed.tasks.inputs.windows import Stretch
 from heed.tasks.series.task import TASK as SERIES
 from heed.tasks.series.task import look_at_series
-from heed.tasks.tagging.look import look_at_tags
+from heed.tasks.tagging.task import look_at_tags
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.task import TASK

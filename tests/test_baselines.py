@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 
 import heed
-from commands import call, failing
 from contract import write_lines
 from heed.data.examples import Sentence
-from heed.errors import ConfigError, DataError
-from heed.runs.card import scores_text
 from heed.tasks.base.report import best_baseline
 from heed.tasks.base.writing_run import NearestSentence
 from heed.tasks.tagging.task import frequent_tags
-from heed.visible import shell_word
 
 WORDS = "one two three four five six seven eight nine ten".split()
 
@@ -88,63 +84,11 @@ def test_the_best_baseline_is_the_one_with_the_best_first_score():
     assert best_baseline({"loss": 3.0, "baselines": scores}) is None and best_baseline({"bleu": 3.0}) is None
 
 
-def test_the_output_of_the_best_baseline_stands_beside_that_of_the_model(translator, tmp_path, capsys):
-    name, source = "nearest training sentence", next(iter(translator.examples("train"))).source
-    nearest = source.upper()
-    blank, both = translator.predict([" ", source], with_baseline=True)
-    assert both.baseline == (name, nearest) and blank.baseline is None
-    assert both.text == translator.predict(source).text and translator.predict(source).baseline is None
-    assert both.as_json()["baseline"] == {"name": name, "text": nearest}
-    assert both.rows()[0]["baseline"] == nearest and "baseline" not in translator.predict(source).rows()[0]
-
-    _, alone, said = call(capsys, "predict", translator.folder, source)
-    assert len(alone.splitlines()) == 1
-    assert said.count("--with-baseline") == 1 and f"the model is worse than a baseline, {name} (BLEU " in said
-    code, out, said = call(capsys, "predict", translator.folder, source, "--with-baseline")
-    assert (code, out) == (0, f"{alone}{name}: {nearest}\n") and "baseline" not in said
-    lines = write_lines(tmp_path / "in.txt", source, "", source)
-    out = tmp_path / "out.txt"
-    assert call(capsys, "predict", translator.folder, "--input", lines, "--out", out, "--with-baseline")[0] == 0
-    assert out.read_text().split("\n") == [
-        f"{alone.rstrip(chr(10))}\t{nearest}",
-        "",
-        out.read_text().split("\n")[0],
-        "",
-    ]
-    _, printed, _ = call(capsys, "predict", translator.folder, "--json", "--with-baseline", stdin=f"{source}\n")
-    assert f'"baseline": {{"name": "{name}", "text": "{nearest}"}}' in printed
-
-
-def test_a_better_baseline_is_offered_by_the_command_that_shows_it(translator):
-    scores = {"valid": translator.evaluate("valid")}
-    hint = "; to see its outputs: heed predict {} TEXT --with-baseline"
-    assert scores_text(translator, scores).count(hint.format(shell_word(translator.folder))) == 1
-    assert (translator.folder / "README.md").read_text().count(hint.format(translator.folder.name)) == 1
-    every = {**scores["valid"], "better_baselines": {name: ["bleu"] for name in scores["valid"]["baselines"]}}
-    assert scores_text(translator, {"valid": every}).count("--with-baseline") == 1 < len(every["baselines"])
-    worst = {"valid": {**scores["valid"], "better_baselines": {}}}
-    assert "--with-baseline" not in scores_text(translator, worst)
-
-
-def test_without_its_data_only_copying_is_left_and_without_scores_nothing(translator, tmp_path, monkeypatch):
+def test_without_its_data_only_copying_is_left(translator, tmp_path, monkeypatch):
     opened = heed.load(translator.folder)
     gone = opened.task.config.data.model_copy(update={"train": [str(tmp_path / "gone.tsv")]})
     monkeypatch.setattr(opened.task, "config", opened.task.config.model_copy(update={"data": gone}))
     assert [*opened.baselines(translator.examples("valid"))] == ["copying the source"]
-    with pytest.raises(DataError, match=r"'nearest training sentence' needs the training data: .*gone\.tsv"):
-        opened.predict("one", with_baseline=True)
-    opened.report = {}
-    with pytest.raises(ConfigError, match="has no scores of baselines"):
-        opened.predict("one", with_baseline=True)
-
-
-def test_other_tasks_have_no_output_of_a_baseline(tmp_path, capsys):
-    rows = [f"{a} {b}\t{'yes' if n % 3 else 'no'}" for n, a in enumerate(WORDS) for b in WORDS[:4]]
-    train = write_lines(tmp_path / "texts.tsv", "text\tlabel", *rows)
-    heed.train("classification", train=train, steps=1, size="tiny", out=tmp_path / "run", quiet=True)
-    said = failing(capsys, "predict", tmp_path / "run", "one", "--with-baseline")
-    assert "--with-baseline does not apply to a run of classification" in said
-    assert "--with-baseline" not in (tmp_path / "run" / "README.md").read_text()
 
 
 def test_tags_and_rows_have_baselines(tmp_path):

@@ -14,7 +14,7 @@ from heed.errors import ConfigError
 from heed.generation import SearchOptions, generate
 from heed.show.beams import BeamNode, Beams, ShownBeams
 from heed.tasks import MissingCapabilityError, tasks_with
-from heed.tasks.dialogue.task import _histories
+from heed.tasks.dialogue.look import histories_of
 from heed.tasks.heads.continuing import _never_written
 from heed.visible import clean
 from small_runs import SMALL
@@ -53,7 +53,7 @@ def of_model(run):
         prompt = run.input.prompt_tokens(run.input.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
         return next_log_probs(run.model, prompt), _never_written(run.input)
     if run.config.task == "dialogue":
-        (source,) = _histories(run.input, [read], None)
+        (source,) = histories_of(run.input, [read], None)
     else:
         source = run.input.framed(run.input.source_tokenizer.encode(read).ids)
     with torch.no_grad():

@@ -21,7 +21,7 @@ from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
 from heed.tasks.dialogue.task import TASK, by_conversation, by_turns_read
-from heed.tasks.inputs.histories import Speakers
+from heed.tasks.inputs.turns import Speakers
 
 SMALL = {
     "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},
@@ -179,28 +179,12 @@ def test_models_learn_an_answer_that_depends_on_an_earlier_turn(runs, model):
     assert any("responses" in line and "intervals over conversations" in line for line in text)
 
 
-def test_the_response_of_the_best_baseline_stands_beside_that_of_the_model(runs, capsys):
+def test_the_response_to_the_nearest_history_is_a_training_response(runs):
     run = heed.load(runs["hred"].folder)
-    turns = ["think of blue", "i do", "what is it"]
-    name, response = run.predict(turns, with_baseline=True).baseline
-    examples = run.examples("train")
-    said = {
-        one.turns[n]
-        for one in examples
-        for n in run.task.input.responses(one)
-        if one.turns[n - 2 : n] == tuple(turns[1:])
-    }
-    scores = run.report["scores"]["test"]["baselines"]
-    assert name == max(scores, key=lambda one: scores[one]["bleu"]["value"])
-    assert response in (said if name == "response to the nearest history" else {"i do"})
-    chat = run.chat(with_baseline=True)
-    assert chat.say(turns[0]).baseline.name == name
-    _, out, _ = call(capsys, "predict", run.folder, *turns, "--with-baseline")
-    assert out == f"the sea\n{name}: {response}\n"
-    _, out, _ = call(capsys, "predict", run.folder, "--with-baseline", stdin="\t".join(turns) + "\n\n")
-    assert out == f"the sea\t{response}\n\n"
-    outputs = outputs_of(run, {"with-baseline": True})
-    assert not outputs.streams and f"\n({name}: " in outputs.answer(turns[0])
+    turns, every = ("think of blue", "i do", "what is it"), run.examples("train")
+    (response,) = run.baseline_writers["response to the nearest history"]([Conversation(turns)])
+    responses = ((one, n) for one in every for n in run.task.input.responses(one))
+    assert response in {one.turns[n] for one, n in responses if one.turns[n - 2 : n] == turns[1:]}
 
 
 @pytest.mark.parametrize("model", MODELS)

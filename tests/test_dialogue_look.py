@@ -9,7 +9,7 @@ import heed
 from example_data import section
 from heed.cli import main
 from heed.errors import ConfigError, DataError
-from heed.tasks.inputs.histories import History
+from heed.tasks.inputs.turns import History
 from heed.watch.edits import Force, Uniform
 
 TURNS = ["Hello, I would like to book a table for four.", "Of course. For which day?", "On Zonday, please."]

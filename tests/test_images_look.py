@@ -1,7 +1,6 @@
 """Looking at pictures through a trained run: what is drawn is what the model computed, on the right place."""
 
 import io
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,6 @@ import heed
 from commands import call, failing
 from heed.errors import ConfigError, DataError
 from heed.show.picture_drawing import ramp
-from heed.show.scene import Label
 
 GREY, RED, BLUE = (128, 128, 128), (255, 88, 0), (60, 130, 255)
 QUICK = {
@@ -163,7 +161,7 @@ def test_a_residual_network_has_gradients_but_no_attention(photos):
         run.look(photos / "blue" / "2.png", map="rollout")
     with pytest.raises(ConfigError, match="model resnet has no attention, so --layer, --head and --mechanism do not"):
         run.look(photos / "blue" / "2.png", layer=0)
-    with pytest.raises(ConfigError, match="16 pictures were given: for several, only the mean attention distance"):
+    with pytest.raises(ConfigError, match="16 pictures were given; give exactly one"):
         run.look(photos)
 
 
@@ -173,19 +171,10 @@ def test_the_command_refuses_steps_of_a_picture(vit, photos, capsys):
     assert err.splitlines()[-1] == "heed: --steps is for texts and series; of a picture, --layer all shows every layer"
 
 
-def test_several_pictures_give_the_mean_attention_distance(vit, photos):
-    each = [vit.look(path).look.distances.values for path in sorted((photos / "red").iterdir())]
-    shown = vit.look(photos / "red")
-    assert torch.allclose(shown.distances.values, torch.stack(each).mean(0), atol=1e-6)
-    assert shown.distances.pictures == 8 and "mean of 8" in shown.svg()
-    texts = [one.text for one in shown.scene().items if isinstance(one, Label)]  # the title, then what is drawn
-    assert texts[0] == "Mean attention distance by layer" and texts[1].startswith("Dots: heads") and all(texts)
-    assert json.loads(shown.json())["pictures"] == 8
-    assert vit.look("valid").distances.pictures == 4
+def test_a_picture_of_the_data_is_named_by_its_set(vit, photos):
     assert vit.look("valid:1").look.source == vit.examples("valid")[1].origin
-    for name in ("test", "test:1"):
-        with pytest.raises(ConfigError, match=f"no picture {name}: the run has no test set, only train and valid"):
-            vit.look(name)
+    with pytest.raises(ConfigError, match="no picture test:1: the run has no test set, only train and valid"):
+        vit.look("test:1")
     with pytest.raises(DataError, match="nowhere#1"):
         vit.look("nowhere#1")
     with pytest.raises(ConfigError, match="no picture valid:9: the valid set has 4 pictures, counted from 0"):

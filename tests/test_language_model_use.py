@@ -141,9 +141,8 @@ def test_a_terminal_shows_the_text_as_it_is_written(run, folder, monkeypatch):
 # --- choices
 
 
-def test_choices_are_ranked_and_what_counts_is_said(run, folder, capsys, tmp_path):
+def test_choices_are_ranked_and_what_counts_is_said(run, folder, capsys):
     choices = ["pizza with", "the café", "cold water"]
-    (tmp_path / "choices").write_text("\n".join(choices) + "\n")
     words = [word for choice in choices for word in ("--choice", choice)]
     code, out, err = call(capsys, "predict", folder, "I love", *words)
     assert (
@@ -158,7 +157,6 @@ def test_choices_are_ranked_and_what_counts_is_said(run, folder, capsys, tmp_pat
         assert choice == one.choice and int(numbers[4]) == len(one.tokens)
         found = [one.probability, one.log_prob, one.per_token, one.per_byte]
         assert [float(n) for n in numbers[:4]] == pytest.approx(found, abs=1e-3)
-    assert call(capsys, "predict", folder, "I love", "--choices", tmp_path / "choices")[1] == out
     _, out, err = call(capsys, "predict", folder, "I love", *words, "--end", "--json")
     assert "the end token after it is counted" in err
     said = json.loads(out)
@@ -188,16 +186,7 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
     assert said("I", "--choice", "a", "--sample").startswith(
         "--choice ranks given continuations and writes none, so --sample does not apply"
     )
-    assert (
-        said("I", "--choice", "a", "--choices", "b")
-        == "give choices with --choice or in a file with --choices, not both"
-    )
-    assert said("I", "--choices", tmp_path / "none").startswith(f"cannot read --choices '{tmp_path / 'none'}'")
-    (tmp_path / "c").write_text("a\n\nb\n")
-    assert said("I", "--choices", tmp_path / "c") == f"--choices '{tmp_path / 'c'}' line 2: the choice is blank"
-    (tmp_path / "c").write_text("")
-    assert said("I", "--choices", tmp_path / "c") == f"--choices '{tmp_path / 'c'}' is empty; give one choice per line"
-    assert said("I", "--end") == "--end applies only to ranked choices; add --choice or --choices"
+    assert said("I", "--end") == "--end applies only to ranked choices; add --choice"
     (tmp_path / "empty").write_text("")
     where = f"'{tmp_path / 'empty'}'"
     assert said("-i", tmp_path / "empty", "--choice", "a") == (

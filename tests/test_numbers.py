@@ -181,7 +181,10 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
             "summarisation, tagging, translation",
         ),
         (["evaluate", flowers.folder, "--with", flowers.folder], "(`--with`) is not available for table"),
-        (["train", "table", folder / "train.csv", "tokenizer.kind=bpe"], "tokenizer section does not apply to table"),
+        (
+            ["train", "table", folder / "train.csv", "tokenizer.kind=bpe"],
+            "tokenizer.kind is bpe, which does not apply to table",
+        ),
     ):
         code, _, err = call(capsys, *words)
         assert code == 2 and message in err, err

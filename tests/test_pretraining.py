@@ -444,8 +444,8 @@ def test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes():
         training = config.training.model_copy(update={"seed": seed})
         task, model = task_and_model(config.model_copy(update={"training": training}))
         passages = task.encoded("valid")
-        units = task.input.units(passages)
-        nats.append(task.judged(model, passages)[~units.masked, 0])
+        units = task.input.scored_units(passages)
+        nats.append(task.judged(model, units)[~units.masked, 0])
         first.append(units.first.tolist())
     assert nats[0] == pytest.approx(nats[1], rel=1e-5) and sum(nats[0]) > 0
     assert first[0] == first[1]

@@ -419,8 +419,7 @@ def test_a_number_of_a_picture_is_learned_looked_at_and_attributed(reader, dials
     difference = value - float(re.search(r"baseline (-?[0-9.]+)", shown.caption)[1])
     assert float(shown.weights.sum()) == pytest.approx(difference, abs=0.02 * abs(value))
     assert call(capsys, "look", str(reader.folder), file, "--label", "7")[0] == 2
-    for options, line in (((), f"{file}\t{value:.7g}"), (("--csv",), f"{file},{value:.7g}")):
-        assert call(capsys, "predict", str(reader.folder), *options, file)[1].splitlines()[-1] == line
+    assert call(capsys, "predict", str(reader.folder), file)[1] == f"{file}\t{value:.7g}\n"
     page = dials / "errors.html"
     assert (
         "largest errors first" in call(capsys, "evaluate", str(reader.folder), "--errors", "2", "--page", str(page))[1]

@@ -329,7 +329,7 @@ def test_commands(run, capsys, tmp_path):
 def test_a_type_that_only_begins_in_training_may_go_on_elsewhere(files):
     work = prepare(settings(files))
     assert "I-loc" not in {tag for sentence in work.splits.examples["train"] for tag in sentence.tags}
-    assert work.head.labels == ("B-loc", "B-per", "I-loc", "I-per", "O") and work.selected_by == "entity_f1"
+    assert work.head.labels == ("B-loc", "B-per", "I-loc", "I-per", "O") and work.head.select == "entity_f1"
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])

@@ -12,6 +12,7 @@ from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
 from heed.tasks import check_config, task_class
+from heed.tasks.base.predictions import question_of
 
 WORDS = "red old big cat dog man sun sea".split()
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5, "tokenizer.min_count": 1}
@@ -222,7 +223,7 @@ def test_tabs_inside_the_texts_of_a_pair_stay(run, tmp_path):
     rows = [{"premise": "red\told", "hypothesis": "big\tcat", "label": "yes"}] * 2
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for one in [*run.read([tmp_path / "a.jsonl"]), *run.held([("red\told", "big\tcat", "yes")])]:
-        assert (one.text, one.second) == ("red\told", "big\tcat") == run.input.question(one)
+        assert (one.text, one.second) == ("red\told", "big\tcat") == question_of(run.input, one)
     assert run.predict(("red\told", "big\tcat")) == run.predict(("red old", "big cat"))
 
 

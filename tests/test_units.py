@@ -18,7 +18,7 @@ from heed.errors import ConfigError
 from heed.show.shown import ShownLook
 from heed.tasks.base.writing_run import Reread
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.tagging.look import look_at_tags
+from heed.tasks.tagging.task import look_at_tags
 from heed.tasks.translation.look import look_at
 from heed.watch.looks import Choice
 from heed.watch.trace import trace

@@ -15,11 +15,10 @@ from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
 from heed.tasks.base.report import error_lines
-from heed.tasks.heads.alignment import aligner as aligner_of
-from heed.tasks.heads.alignment import alignment_scores
+from heed.tasks.heads.alignment import alignment_scores, alignments, place_of
 from heed.tasks.run import Run, examples_of
 from heed.threads import sparing
-from heed.visible import shell_word, to_json
+from heed.visible import to_json
 from heed.watch.equal_weights import equal_weights
 
 
@@ -57,8 +56,7 @@ def run_evaluate(names: list[str], files: list[str], asked: EvaluateOptions, fla
     if asked.as_json:
         print(to_json(reports, indent=1))
         return
-    place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
-    show("\n\n".join([scores_text(run, reports, place), *(f"{name}: {one}" for name, one in weighted.items())]))
+    show("\n\n".join([scores_text(run, reports), *(f"{name}: {one}" for name, one in weighted.items())]))
     if most:
         capability(run, "errors")
         for report in reports.values():
@@ -105,16 +103,16 @@ _TOGETHER = 2_000
 def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     """Write the links between the words of pairs, one line per pair; notes go to stderr."""
     run = load(name, force=options.force, device=options.device)
-    aligns = capability(run, "align")
+    first = capability(run, "align").members[0]
     head: Any = options.head
     if head not in (None, "mean"):
         head = number("head", head, "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    aligner = aligner_of(aligns, layer=options.layer, head=head, state=options.state)
-    say([f"{run.folder}: {aligner.place}"])
+    place = place_of(first, layer=options.layer, head=head, state=options.state)
+    say([f"{run.folder}: {place}"])
     with open_output(options.out) as file:
         for start in range(0, len(pairs), _TOGETHER):
-            for one in aligner.align(pairs[start : start + _TOGETHER], scores=options.scores):
+            for one in alignments(first, place, pairs[start : start + _TOGETHER], options.scores):
                 file.write(f"{one.scored() if options.scores else one}\n")
             file.flush()

@@ -62,16 +62,17 @@ def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, An
 
     with sparing():
         run, inputs = _opened(name, texts, drawing)
-        several = run.looks.several
-        if len(inputs) != 1 and not several:
-            raise ConfigError(f"look takes one text, but {len(inputs)} were given; put a text with spaces in quotes")
+        of_picture = run.looks.look is not None
+        if len(inputs) != 1:
+            unit, hint = ("picture", "") if of_picture else ("text", "; put a text with spaces in quotes")
+            raise ConfigError(f"look takes one {unit}, but {len(inputs)} were given{hint}")
         view = dict(view)
         for option, words in (("layer", ("all",)), ("head", ("mean", "all"))):
             if view.get(option, "all") not in words:
                 view[option] = number(option, view[option], f"a number{', mean' * ('mean' in words)} or all")
         if pictures := [option for option in ("overview", "sort") if option in view and not run.input.is_text]:
             raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
-        if "steps" in view and several:
+        if "steps" in view and of_picture:
             raise ConfigError("--steps is for texts and series; of a picture, --layer all shows every layer")
         options = options_of(run.config.task, "look", flags)
         for n, beside in enumerate(others := [*options.get("beside", ())]):
@@ -81,7 +82,7 @@ def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, An
                 others[n] = load(beside, force=drawing.force, device=drawing.device)
         if others:
             options["beside"] = others
-        return run.look(inputs[0] if len(inputs) == 1 else inputs, **view, **options)
+        return run.look(inputs[0], **view, **options)
 
 
 def run_inside(
@@ -110,12 +111,13 @@ def run_inside(
 def _opened(name: str, texts: list[str], drawing: Drawing) -> tuple[Any, list[Any]]:
     """A run, and its inputs from the texts of a command."""
     from heed.runs.loading import load
+    from heed.tasks.base.predictions import typed
 
     run: Any = load(folder.find(name), force=drawing.force, device=drawing.device)
     if not run.input.is_text:
         return run, list(texts)
     say(line for _, line in read_as_texts(texts))
-    return run, run.input.typed(texts)
+    return run, typed(run, texts)
 
 
 def _refuse_task_without_looks(path: Path) -> None:

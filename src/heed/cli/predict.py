@@ -370,7 +370,6 @@ def _answer(
 ) -> None:
     outputs = answering.outputs
     with open_output(out) as file:
-        put(outputs.header(), file)
         if outputs.options.get("sort"):
             answering.sort(batches, where, file)
         else:

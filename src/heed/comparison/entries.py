@@ -24,6 +24,7 @@ from heed.tasks import capability
 from heed.tasks.base.beside import check_one_task
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import Log
+from heed.tasks.base.predictions import typed
 from heed.tasks.run import Run
 from heed.threads import fixed
 from heed.training.device import choose_device
@@ -263,7 +264,7 @@ def looks_of(entries: Sequence[Entry], text: str) -> tuple[Look, ...]:
         if not run.input.is_text:
             raise ConfigError(f"--look takes a text, and runs of {run.config.task} read none")
         looking: Any = capability(run, "look")
-        found.append(looking.look(looking.input.typed([text])[0]).look)
+        found.append(looking.look(typed(looking, [text])[0]).look)
     return tuple(found)
 
 

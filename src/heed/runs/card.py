@@ -11,7 +11,6 @@ from heed.evaluation.significance import score_line
 from heed.runs.pack import CARD, command_lines
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
-from heed.tasks.base import WITH_BASELINE
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.report import baseline_lines, counted
 from heed.tasks.run import Run
@@ -22,15 +21,13 @@ WRITTEN = CARD, _CURVES
 _CURVES_SHOWN = "heed look {run}"
 
 
-def scores_text(run: Run, scores: dict[str, dict[str, Any]], place: str | None = None) -> str:
-    """The scores as text, one block for each set; `place` is the run in commands, by default its folder."""
-    predict = f"heed predict {place or shell_word(run.folder)} TEXT --{WITH_BASELINE.name}"
-    command = predict if WITH_BASELINE in spec_of(run.config.task).flags else ""
-    return "\n\n".join(_block(run, name, report, command) for name, report in scores.items())
+def scores_text(run: Run, scores: dict[str, dict[str, Any]]) -> str:
+    """The scores as text, one block for each set."""
+    return "\n\n".join(_block(run, name, report) for name, report in scores.items())
 
 
-def _block(run: Run, name: str, report: dict[str, Any], command: str) -> str:
-    baselines, spec = baseline_lines(report, command), spec_of(run.config.task)
+def _block(run: Run, name: str, report: dict[str, Any]) -> str:
+    baselines, spec = baseline_lines(report), spec_of(run.config.task)
     if "examples" not in report:  # the validation scores of training
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
         return "\n".join([f"{name}: {numbers} ({report['note']})", *baselines])
@@ -58,7 +55,7 @@ def write_card(run: Run) -> None:
         f"{markdown(training['ended'])}; weights of {training['kept']}.",
         "",
         "```",
-        lines(scores_text(run, tested or report["scores"], place)),
+        lines(scores_text(run, tested or report["scores"])),
         "```",
         "",
         *_curves(path, config),

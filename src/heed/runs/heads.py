@@ -28,6 +28,7 @@ from heed.data.examples import evenly
 from heed.errors import ConfigError
 from heed.evaluation.measures import Array, Measure
 from heed.evaluation.significance import SEED, Interval, difference, ends, holm, randomisation_test
+from heed.tasks.base.predictions import question_of
 from heed.tasks.heads.alignment import aligned_heads
 from heed.threads import sparing
 from heed.watch.edits import ZeroHead, attention_of, heads_of
@@ -171,7 +172,7 @@ def _named(run: Any, examples: Sequence[Any]) -> dict[Place, tuple[str, float]]:
     counts: dict[Place, Counter[str]] = {}
     rows: Counter[Place] = Counter()
     for example in examples:
-        shown = run.look(run.input.question(example), layer="all", head="all").look
+        shown = run.look(question_of(run.input, example), layer="all", head="all").look
         for one in shown.maps:
             if isinstance(one, Map):  # patches of pictures have no names
                 place = one.mechanism, one.layer, one.head or 0

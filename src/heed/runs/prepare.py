@@ -53,9 +53,9 @@ def updates_per_pass(task: Work) -> int:
 
 def settle_updates(task: Work) -> None:
     """Settle what an update is and how many there are: a GPU's default batch, and `training.epochs` as steps."""
-    if has_open_gpu_batch(task.config, task.batch_field):
+    if has_open_gpu_batch(task.config, task.input.batch_field):
         positions = sum(map(task.work, task.train_batches(0)))
-        task.config = with_share_of_pass(task.config, task.batch_field, positions)
+        task.config = with_share_of_pass(task.config, task.input.batch_field, positions)
     if task.config.training.epochs is not None:
         task.config = with_steps(task.config, updates_per_pass(task))
 
@@ -179,7 +179,7 @@ def is_data(value: Any, task: str) -> bool:
         return False
     if isinstance(value, list | tuple) and value and all(isinstance(one, str | Path) for one in value):
         names = list(map(_names_a_file, value))
-        return not all(names) if task_class(task).texts_are_examples else not any(names)
+        return not all(names) if task_class(task).input.texts_are_examples else not any(names)
     return True
 
 

@@ -171,9 +171,9 @@ class Unfinished:
         """Refuse a model whose sizes do not fit the run's tokenizers or labels."""
         fields = self.config.model.settings
         for kind, name in task.sizes.items():
-            right, unit = task.count_of(kind), task.units.get(kind, kind)
-            given = fields.get(name, right)
-            if given != right and not (kind in task.may_be_more and given > right):
+            rows = task.rows[kind]
+            right, unit, given = rows.size, rows.unit or kind, fields.get(name, rows.size)
+            if given != right and not (rows.may_be_more and given > right):
                 raise ConfigError(
                     f"{self.folder / folders.CONFIG}: model.{name} is {given!r}, but the run has {right:,} {unit}; "
                     f"set it to {right}, as it was when the run began"

@@ -42,6 +42,7 @@ from heed.storage.lock import Ownership, check_not_owned
 from heed.tasks import task_class
 from heed.tasks.base.data_files import judged_by
 from heed.tasks.base.report import baseline_scores
+from heed.tasks.base.writing import VALIDATED
 from heed.tasks.run import Run
 from heed.tasks.work import Work
 from heed.threads import fixed
@@ -116,6 +117,12 @@ def scored_splits(run: Run) -> list[str]:
     return [split for split in run.task.split_names if split not in ("train", "valid")]
 
 
+def validated(run: Run) -> Sequence[Any]:
+    """The validation examples on which baselines are scored."""
+    examples = run.examples("valid")
+    return examples[:VALIDATED] if run.head.samples else examples
+
+
 def try_scoring(run: Run, may_take: float, expected: float) -> float | None:
     """Score some examples of each split to be scored; without such a split, compute the validation set's baselines.
 
@@ -129,7 +136,7 @@ def try_scoring(run: Run, may_take: float, expected: float) -> float | None:
     """
     splits, score = [run.examples(name) for name in scored_splits(run)], run.score
     if not splits:
-        splits, score = [run.input.validated(run.examples("valid"))], partial(baseline_scores, run, {})
+        splits, score = [validated(run)], partial(baseline_scores, run, {})
     share, takes = min(1.0, may_take / max(1e-6, expected)), 0.0
     for examples in splits:
         if len(examples) * share < 1:
@@ -342,8 +349,7 @@ def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) ->
             scores[split]["note"] = note
             say(f"{split}: {note}; to score all: heed evaluate {shell_word(path)}")
     if [*scores] == ["valid"]:
-        validated = run.input.validated(run.examples("valid"))
-        scores["valid"] |= baseline_scores(run, result.validation, validated)
+        scores["valid"] |= baseline_scores(run, result.validation, validated(run))
     run.report = {
         **folders.read_report(path),
         **about(task, run.model),  # computed again: the file may have been altered since

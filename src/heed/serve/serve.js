@@ -205,7 +205,7 @@
   // Show the output; returns it where it is a text that was written.
   const answer = async (what, options, signal) => {
     const box = $("#answer div"), body = { run: runs.indexOf(run), input: what, options };
-    if (run.streams && !options.nbest && !(options.beam > 1) && !options.score && !options.choice && !options.with_baseline) {
+    if (run.streams && !options.nbest && !(options.beam > 1) && !options.score && !options.choice) {
       const text = made("p", { class: "written", dir: "auto" });
       box.replaceChildren(text);
       $("#answer").hidden = false;

@@ -184,7 +184,7 @@ class Served:
 
 def _line(outputs: TextOutputs, text: Any) -> Any:
     """An input of a run of texts, as a line of a file; turns are one line."""
-    return outputs.read(outputs.run.input.typed(text)[0] if isinstance(text, list) else text, "input")
+    return outputs.read(outputs.arguments(text)[0] if isinstance(text, list) else text, "input")
 
 
 def _json_of(written: Any) -> Any:

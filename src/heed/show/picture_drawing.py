@@ -506,21 +506,3 @@ class ShownPicture(Shown):
     def __repr__(self) -> str:
         count = len(self.maps)
         return f"<look at {self.look.source!r}: {count} map{'' if count == 1 else 's'}; print it, or save it as .html>"
-
-
-class ShownDistances(Shown):
-    """The mean attention distance of a model by layer over several pictures, as a plot."""
-
-    def __init__(self, title: str, distances: Distances) -> None:
-        self.title = title
-        self.distances = distances
-
-    def document(self) -> Document:
-        return Document(self.title, (self.distances,), headed=False)
-
-    def json(self) -> str:
-        return json_of("heed-distances-1", self.distances, title=self.title)
-
-    def __repr__(self) -> str:
-        layers, heads = self.distances.values.shape
-        return f"<mean attention distance of {layers} layers of {heads} heads; print it, or save it as .svg>"

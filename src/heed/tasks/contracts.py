@@ -2,7 +2,7 @@
 
 Both are frozen dataclasses of what was learned from the training set (tokenizer, labels, statistics) and, once the
 configuration of the model is known, of that (`fitted`). Neither holds parameters: the model is a plain module. Whatever
-learns returns another part. The order in a new run: `check`, `learn`, `fields` and `settled`, `fitted`, `encode`,
+learns returns another part. The order in a new run: `open`, `learn`, `fields` and `settled`, `fitted`, `encode`,
 `plan`, `build`, `start`; in a run that is opened, `restore` takes the place of learning.
 
 One pass over a batch gives states, and everything else is a function of them: `loss` in training, `judge` and `decode`
@@ -12,7 +12,7 @@ that an update does not depend on how its examples are distributed over batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -22,17 +22,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from heed.config import RunConfig, Section
-from heed.config.settling import GPU_BATCH
+from heed.config import Section
 from heed.data.batch import pin, plan_pass, positions_in_groups, to_device
-from heed.data.corpus import StoredExamples
 from heed.data.findings import Findings
 from heed.data.splits import Splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
 from heed.models.base import Body
-from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.carried import CarriedRows
@@ -120,10 +117,10 @@ class Pass:
     """Makes a batch of pieces, without targets."""
     costs: NDArray[np.int64]
     """Positions of each piece, `(pieces, sides)`."""
-    examples: NDArray[np.int64] | None = None
-    """The example of each piece; None if the pieces are the examples."""
     described: Callable[[Sequence[int]], str] | None = None
     """Names a batch in messages by its pieces, if these are not the examples."""
+    reuse: int = 1
+    """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
 
     def positions(self, pieces: Sequence[int]) -> int:
         """Padded positions of a batch."""
@@ -136,12 +133,17 @@ class Rows(NamedTuple):
     names: Sequence[str]
     field: str | None = None
     """The field of the model that counts them; None if the head has them."""
-    alike: tuple[str, ...] = ()
-    """Kinds whose rows another run may give, best first; by default the same kind."""
     unit: str = ""
     """Name of such rows in messages, if it is not the kind."""
     number: int | None = None
     """How many there are, where they have no names, and so no other run can give them."""
+    may_be_more: bool = False
+    """True if the model of a resumed run may have more of them than its data needs."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.names) if self.number is None else self.number
 
 
 class Facts(NamedTuple):
@@ -177,30 +179,11 @@ class NoOptions(Section):
 class Part:
     """What inputs and heads share. `config` and `body` are those of the run that a part was fitted to."""
 
-    options: ClassVar[type[Section]] = NoOptions
-    """Fields in the `model` section, next to those of the body."""
     sized: ClassVar[Mapping[str, Sized]] = {}
     """Kind of row -> the field of the model that counts such rows, where there is one."""
 
     config: Any = field(default=None, kw_only=True, repr=False)
     body: type[Body] | None = field(default=None, kw_only=True, repr=False)
-
-    @property
-    def chosen(self) -> Any:
-        """Its fields of the `model` section, as `options` types them."""
-        return self.options.model_construct(**self.config.model.settings)
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse settings that do not apply, before any data is read.
-
-        Raises:
-            ConfigError: The message names the field.
-        """
-
-    @property
-    def alternatives(self) -> Mapping[str, tuple[str, ...]]:
-        """Kind of row -> its possible names in another run, best first."""
-        return {kind: one.alike for kind, one in self.sized.items() if one.alike}
 
     def rows(self) -> Mapping[str, Rows]:
         """Kinds of rows of the model's tensors, for sizes, for what another run gives, and for growing."""
@@ -217,18 +200,6 @@ class Part:
         """
         return self
 
-    def taught(self, *learned: Any) -> Self:
-        """The part with what an imported checkpoint has in place of what it learns."""
-        return self
-
-    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
-        """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
-        return {}
-
-    def follows(self, work: Any) -> tuple[str, ...]:
-        """Fields of `model` that a run started from this one does not take over."""
-        return ()
-
     def fitted(self, work: Any) -> Self:
         """The part for the settled model of a run."""
         return replace(self, config=work.config, body=work.body_class)
@@ -238,20 +209,12 @@ class Part:
         return {}
 
     def notes(self, work: Any) -> list[str]:
-        """What is said before training of what was read, kept and left out."""
+        """What is said before training, besides what was read, kept and left out."""
         return []
 
     def lines(self, work: Any) -> list[str]:
         """What `heed check` says of the part."""
         return []
-
-    def remarks(self, work: Any) -> list[str]:
-        """Remarks on the training set, said before training."""
-        return []
-
-    def start(self, model: Any, work: Any) -> dict[str, Started]:
-        """Replace random weights of a new model; returns descriptions for the report."""
-        return {}
 
 
 @dataclass(frozen=True)
@@ -260,6 +223,8 @@ class Input(Part):
 
     batch_field: ClassVar[str] = "batch_tokens"
     """Field of `training` with the size of a batch."""
+    scored_at_once: ClassVar[int] = 4
+    """How many training batches are scored at once, unless they are as large as a GPU's."""
     same_shapes: ClassVar[bool] = False
     """True if nearly all batches have the same shape."""
     key: ClassVar[str] = "text"
@@ -270,34 +235,32 @@ class Input(Part):
     """True if blank examples of a file are scored, too."""
     pairs: ClassVar[bool] = False
     """True if an input is a pair of texts."""
-    unit: ClassVar[str] = "example"
-    """Name of an example in messages."""
-    interfaces: ClassVar[tuple[str, ...]] = ("encoder",)
-    """Interfaces of the models that can read it, the preferred one first."""
     size_reason: ClassVar[str] = ""
     """Why "auto" stands for `size`, if that is not the number of training examples."""
-    section: ClassVar[Any] = None
-    """The class of the `data` section, for a task without a configuration of its own."""
+    unused: ClassVar[tuple[str, ...]] = ("tokenizer",)
+    """Sections and fields of the configuration that do not apply, and so must have their default values."""
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
     positions_per_parameter: ClassVar[float] = 0.0
     """Positions that it must see for each of its parameters under a time budget, else a smaller model learns more."""
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
-    may_be_more: ClassVar[frozenset[str]] = frozenset()
-    """Kinds of rows of which the model of a resumed run may have more than its data needs."""
+    is_encoded_once: ClassVar[bool] = False
+    """True if the numbers of an example stay the same when the model is settled."""
+
+    predicts_from_example: ClassVar[bool] = True
+    """False if a prediction never needs its example: making rows of a table takes longer than computing with them."""
+
+    tokenizers: Mapping[str, TextTokenizer] = field(default_factory=dict, kw_only=True, repr=False)
+    """What was learned of texts, by the kind of row that the tokens name."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
-        """Read every split, or take the `given` examples.
+        """Read every split, or take the `given` examples; an input that has learned returns them as it reads them.
 
         Raises:
             DataError: The data cannot be read.
         """
         raise NotImplementedError
-
-    def opened(self, splits: Splits[Any]) -> Splits[Any]:
-        """The splits of a run as they are used, once the input has learned."""
-        return splits
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         """Convert Python data to examples; arguments and errors as `Task.hold`."""
@@ -315,31 +278,22 @@ class Input(Part):
         """
         return config, self
 
-    @property
-    def encoding(self) -> Any:
-        """What the numbers of an example depend on besides tokenizers; None if settling a model changes all of them."""
-        return None
+    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
+        """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
+        return {}
+
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
+        """Replace random weights of a new model; returns descriptions for the report."""
+        return {}
 
     def leave_out(self, work: Any) -> None:
         """Leave out training examples that the model cannot read, before a run is settled or resumed."""
 
-    def units(self, encoded: Any) -> Sequence[Any]:
-        """What batches of encoded examples are made of: the examples, or parts of them that stay together."""
-        units: Sequence[Any] = encoded
-        return units
-
-    def num_answers(self, split: str, work: Any) -> int:
-        """The answers that scoring a split takes, or whatever its cost is proportional to."""
-        return len(work.splits.examples[split])
-
-    @property
-    def at_once(self) -> int:
-        """Positions of a scoring batch: four times as many as in training, but from a GPU's batch on no more."""
-        most: int = self.config.training.batch_tokens
-        return max(most, min(4 * most, GPU_BATCH))
-
     def encode(self, examples: Sequence[Any], split: str = "") -> Sequence[Any]:
-        """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""
+        """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache.
+
+        Batches are made of the items: the examples, or parts of them that stay together.
+        """
         raise NotImplementedError
 
     def encoded_for(self, other: Any, examples: Sequence[Any]) -> Sequence[Any]:
@@ -349,7 +303,7 @@ class Input(Part):
 
     def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
         """Positions of each example, `(examples,)` or `(examples, sides)`, whose first column sorts the batches."""
-        raise NotImplementedError
+        return np.ones(len(encoded), np.int64)
 
     def collate(self, encoded: Sequence[Any], indices: list[int], draw: Draw | None) -> Batch:
         """All that a model reads of some examples; `draw` is None where it is asked."""
@@ -358,30 +312,16 @@ class Input(Part):
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
-        batches: Sequence[list[int]] = plan_pass(costs, work.config.training.batch_tokens, *draw)
-        if not isinstance(work.splits.examples[split], StoredExamples):
-            batches = list(batches)  # of millions, lists would take more memory than anything else
+        batches = plan_pass(costs, work.config.training.batch_tokens, *draw)
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
-
-    @property
-    def reuse(self) -> int:
-        """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
-        return 1
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
         """The batches for scoring examples, of about so many positions."""
-        return list(plan_pass(self.costs(encoded), tokens))
-
-    def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        """The tokenizers, by the kind of row that their tokens name."""
-        return {}
+        return plan_pass(self.costs(encoded), tokens)
 
     def size(self, work: Any) -> str:
         """The named size of a model that "auto" stands for."""
         return "small"
-
-    def notes(self, work: Any) -> list[str]:
-        return [work.splits.notes]
 
     def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
         """The examples without truths of what `predict` was given, and whether it was a single input.
@@ -391,77 +331,39 @@ class Input(Part):
         """
         raise NotImplementedError
 
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], unread: Sequence[int]) -> list[Any]:
-        """Predictions with the tokens of each input that were `unread`; those of blank inputs are empty."""
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
+        """Predictions with what is known of their inputs; those of blank inputs are empty."""
         return list(made)
-
-    def question(self, example: Any) -> Any:
-        """The input of an example, as `look` takes it."""
-        return example.source
-
-    def unknown_in(self, given: Any) -> Sequence[str]:
-        """The parts of an input that were never seen in training."""
-        reads: TextTokenizer | None = next(iter(self.tokenizers().values()), None)
-        return () if reads is None else reads.unknown_in(given)
-
-    def readable(self, text: Any) -> Any:
-        """The input of a look.
-
-        Raises:
-            ConfigError: It is not a text, or it is blank.
-        """
-        return readable(text, self.pairs)
-
-    def typed(self, texts: Sequence[str]) -> list[Any]:
-        """The inputs given as arguments of a command."""
-        return list(texts)
-
-    def each(self, examples: Sequence[Any]) -> Iterable[Any]:
-        """What a prediction needs of each example."""
-        return examples
-
-    def unread(self, encoded: Any) -> int:
-        """Tokens of an encoded example that are not read."""
-        return 0
 
     def place(self, examples: Sequence[Any], i: int) -> dict[str, str]:
         """The place and the content of an example in a list of errors."""
         line = " ".join(examples[i].source.split())
         return {"origin": examples[i].origin, "text": line if len(line) <= 200 else f"{line[:197]}..."}
 
-    def first(self, example: Any) -> str:
-        """The beginning of an example, for messages."""
-        return f"{example.origin}: {example.source[:80]!r}"
-
     def scorable(self, examples: Sequence[Any], where: str) -> Sequence[Any]:
         """Examples that `where` has; a DataError if none of them can be scored."""
         return examples
-
-    def validated(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """The validation examples on which baselines are scored."""
-        return examples
-
-    def check_alike(self, other: Input, run: Path) -> str:
-        """Why a run with another input cannot answer together with this one, that of `run`; "" if it can."""
-        return ""
 
 
 @dataclass(frozen=True)
 class Head(Part):
     """What is compared with a model's states."""
 
+    options: ClassVar[type[Section]] = NoOptions
+    """Fields in the `model` section, next to those of the body."""
     targets: str = "examples"
     """Plural name of what a batch's `num_targets` counts."""
     names: ClassVar[str] = "label"
     """Name of an output, for readers."""
     keywords: ClassVar[Mapping[str, Any]] = {}
-    """Keywords of `predict`, with their defaults."""
+    """Keywords of `predict`, with their defaults; unless the head writes texts, its fields of these names."""
     numbered: ClassVar[str] = ""
     """The data-frame column with the number of the input, for outputs of several rows."""
     per_token: ClassVar[bool] = False
     """True if it needs the state of each token, not one vector for a text."""
     writes: ClassVar[bool] = False
-    """True if answers are texts that the model writes."""
+    """True if answers are texts that the model writes: the head has `candidates` and, piece by piece, `grow`; its
+    examples are scored by the model itself, by `scored` in place of `outcomes`."""
     samples: ClassVar[bool] = False
     """True if validations write texts for some of the examples."""
     looked: ClassVar[Mapping[str, Any]] = {}
@@ -469,25 +371,29 @@ class Head(Part):
     is_tuned: ClassVar[bool] = True
     """True if a run from a parent of the same model is fine-tuning, with its learning rate."""
     has_outputs: ClassVar[bool] = True
-    """False if the outputs of `outcomes` are scores of the examples."""
+    """False if the outputs of examples are scores of them, by `scored` in place of `outcomes`."""
     is_number: ClassVar[bool] = False
     """True if its answer to each example is one number."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
 
-    @property
-    def by_length(self) -> tuple[str, ...]:
-        """Measures that a report also shows for ranges of source length."""
-        return ()
-
-    @property
-    def select(self) -> str:
-        """The validation score that `evaluation.select_by` "auto" stands for."""
-        raise NotImplementedError
+    select: ClassVar[str] = "loss"
+    """The validation score that `evaluation.select_by` "auto" stands for."""
+    by_length: ClassVar[tuple[str, ...]] = ()
+    """Measures that a report also shows for ranges of source length."""
+    follows: ClassVar[tuple[str, ...]] = ()
+    """Fields of `model` that a run started from one with this head does not take over."""
+    blank: ClassVar[Prediction | None] = None
+    """The prediction for a blank text; None for what the model answers."""
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
         """Learn from the training examples; returns the configuration with what was decided, and the head."""
         return config, self
+
+    @property
+    def chosen(self) -> Any:
+        """Its fields of the `model` section, as `options` types them."""
+        return self.options.model_construct(**self.config.model.settings)
 
     def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.
@@ -529,14 +435,6 @@ class Head(Part):
         """The answer for each row, on the CPU."""
         raise NotImplementedError
 
-    def with_options(self, **options: Any) -> Self:
-        """The head that answers by the `keywords` of `predict`.
-
-        Raises:
-            ConfigError: A value is not possible.
-        """
-        return self
-
     def together(self, answers: Sequence[Any]) -> Any:
         """The answer of an ensemble to one input: the mean."""
         return torch.stack(list(answers)).mean(0)
@@ -563,15 +461,6 @@ class Head(Part):
         """The scores of one set, as lines for people."""
         raise NotImplementedError
 
-    def shown_truth(self, example: Any) -> str:
-        """The correct output of a sample, for `heed check`."""
-        truth: str = example.truth
-        return truth
-
-    def blank(self, example: Any) -> Prediction | None:
-        """The prediction for a blank text; None for what the model answers."""
-        return None
-
     def asked(self, answer: Any, target: str | None, rather_than: str | None) -> Asked:
         """The score that `target` names, minus that of another; for None the score of the answer.
 
@@ -580,47 +469,14 @@ class Head(Part):
         """
         raise NotImplementedError
 
-    def contrast(self, answer: Any, other: Any) -> tuple[str | None, str | None]:
-        """What to ask in order to tell the answer to another input from this one."""
-        return None, None
-
     def shade(self, prediction: Any, sides: Mapping[str, Any]) -> Sequence[Shading]:
         """What a look draws of a prediction on the texts of an example, by their names (`heed.tasks.look.Side`)."""
         return []
-
-    def nats(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[float] | None:
-        """What each prediction costs, in nats; None if that is not known."""
-        return None
-
-    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[Any]]:
-        """The best outputs for each of several examples, best first, with all that a run can do to them."""
-        raise AttributeError(f"a run of {run.config.task} writes no texts")
-
-    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
-        """A text for one input, piece by piece while it is written."""
-        raise AttributeError(f"a run of {run.config.task} writes no text piece by piece")
-
-    def shown(self, example: Any) -> str:
-        """An input, for people."""
-        return str(example.source)
-
-    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
-        """As `outcomes`, for a run, whose model may judge the examples."""
-        outputs = run.predicted(examples) if outputs is None else outputs
-        return self.outcomes(outputs, examples, run.input, others)
-
-    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
-        """The outcomes of a baseline of a run."""
-        return self.scored(run, examples, predict(examples), None)
 
     def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
         """Bytes that scoring takes besides the model, of what libraries take that it imports, too.
 
         `activations` are those kept for each position in training.
         """
-        positions: int = work.input.at_once
+        positions: int = work.at_once
         return round(positions * activations)
-
-    def check_alike(self, other: Head) -> str:
-        """Why a run with another head cannot answer together with this one; "" if it can."""
-        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -36,16 +37,11 @@ def explain(
     elif encoded.ngrams:
         notes.append("scored without the n-grams beside the network")
         encoded = replace(encoded, ngrams=(0.0,) * len(encoded.ngrams))
-    lengths, special = list(map(len, encoded.sentences)), names_of_special(work)
+    special = names_of_special(work)
     first, framed = int(getattr(model, "has_cls", texts.is_framed)), texts.is_framed
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
-        some = []
-        for row in rows.tolist():
-            left = iter(row)
-            sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
-            some.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
-        batch = texts.collate(some, [*range(len(some))], None).to(device)
+        batch = texts.collate([without(encoded, row) for row in rows.tolist()], [*range(len(rows))], None).to(device)
         scores: Tensor = asked.score(work.head.states(model, batch))
         return scores
 
@@ -54,6 +50,13 @@ def explain(
     start, end = tokenizer.special[2:]
     scored = Scored(model, table_of(model), torch.tensor(ids, device=device), score, tokenizer.special.unknown)
     return Explained(scored, words, asked.name, tuple(notes), ((special[start],) * first, (special[end],) * framed))
+
+
+def without(encoded: Any, row: Sequence[int]) -> Any:
+    """An encoded text without the tokens that are left out in a row of them."""
+    left = iter(row)
+    kept = [[token for token in islice(left, len(one)) if token != LEFT_OUT] for one in encoded.sentences]
+    return replace(encoded, sentences=[one for one in kept if one])
 
 
 def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
@@ -68,9 +71,9 @@ def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
 
 def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:
     """The options of `explain` for the score that tells two texts apart: of the other's answer minus the text's."""
-    own, there = work.answers(model, work.input.encode_texts([text, other]))
-    target, rather_than = work.head.contrast(own, there)
-    return {"target": target, "rather_than": rather_than, "ngrams": False}
+    answers = work.answers(model, work.input.encode_texts([text, other]))
+    own, there = (work.head.labels[int(one.argmax())] if work.head.labels else None for one in answers)
+    return {"target": there, "rather_than": own if own != there else None, "ngrams": False}
 
 
 def names_of_special(work: Any) -> dict[int, str]:

@@ -8,25 +8,70 @@ from typing import Any
 
 import torch
 
-from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, notes_on, views_of_text, watched
+from heed.tasks.base.looking import (
+    READ_AS,
+    Network,
+    Units,
+    Words,
+    encoder_frames,
+    gate_maps,
+    networks,
+    notes_on,
+    views_of_text,
+    watched,
+)
 from heed.tasks.explain import answer_of_score, explain, names_of_special
 from heed.watch.edits import Edit
-from heed.watch.looks import Choice, Look, Shading, View
+from heed.watch.looks import Choice, Look, Shading
 from heed.watch.maps import Axis, Map
-from heed.watch.trace import edit
+from heed.watch.trace import Trace, edit
+
+AT_ONCE = "no steps: this model reads the whole text at once"
 
 
-def look_at_texts(
+def look_of(
     work: Any,
-    model: Any,
-    text: Any,
+    seen: Trace,
+    words: Words,
+    num_tokens: int,
+    text: str,
+    output: str,
+    notes: Sequence[str],
     *,
+    unknown: Sequence[str] = (),
+    read_as: str = READ_AS,
+    delay: int = 0,
+    parts: Sequence[tuple[Network, Words]] | None = None,
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
     gates: bool = False,
     units: Units | None = None,
-    pieces: bool = False,
+) -> Look:
+    """The look of a traced pass over one text: its maps, and a frame for each word; options are those of `Run.look`.
+
+    The model reads `num_tokens` tokens, the `words`, and with a `delay` so many tokens more. `parts` are its networks
+    with what they read, if it reads parts of the text by themselves, which have no maps. `text` and `output` are as
+    they are shown, `notes` those before the ones on any look: on `unknown` words and what they are `read_as`, on edits.
+    """
+    choice = choice or Choice()
+    choice.check(seen.mechanisms())
+    views = [] if parts is not None else views_of_text(seen, choice, words, num_tokens + delay)
+    nets = parts if parts is not None else [(net, words) for net in networks(seen, num_tokens, delay)]
+    states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
+    return Look(
+        title or work.title,
+        text,
+        output,
+        (*(view.map for view in views), *gate_maps(nets, work.config.model.name, gates, units)),
+        encoder_frames([net for net, read in nets if read is words], words, states, views),
+        (),
+        (*notes, *notes_on(unknown, edits, read_as=read_as)),
+    )
+
+
+def look_at_texts(
+    work: Any, model: Any, text: Any, *, edits: Sequence[Edit] = (), pieces: bool = False, **options: Any
 ) -> Look:
     """Look at the answer that a model gives to a text, or to a pair of texts; the options are those of `Run.look`.
 
@@ -49,24 +94,26 @@ def look_at_texts(
     names = names_of_special(work)
     typed = texts.typed_as(example, encoded, framed)
     words = Words.of(texts.tokenizer, ids, "text", names, typed, pieces)
-    choice = choice or Choice()
-    choice.check(seen.mechanisms())
-    views = views_of_text(seen, choice, words, len(ids))
-    nets = networks(seen, len(ids))
     sides = sides_of(words, {name: place.tokens for name, place in texts.places(example).items()}, framed)
     notes = [f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not"]
-    maps = [view.map for view in views]
-    if len(sides) == 2:
-        maps += [between(view, *sides.values()) for view in views if view.map.query == view.map.key]
     explained = explain(work, model, text) if head.is_number else None
-    return Look(
-        title or work.title,
+    look = look_of(
+        work,
+        seen,
+        words,
+        len(ids),
         example.texts[0],
         prediction.summary(),
-        (*maps, *gate_maps([(net, words) for net in nets], work.config.model.name, gates, units)),
-        encoder_frames(nets, words, {f"layer {i}": s[0] for i, s in enumerate(seen.tensors("states"))}, views),
-        (),
-        (*notes[: encoded.cut > 0], *notes_on(texts.unknown_in(text), edits)),
+        notes[: encoded.cut > 0],
+        unknown=texts.unknown_in(text),
+        edits=edits,
+        **options,
+    )
+    whole = [one for one in look.maps if one.is_distribution]
+    parts = [between(one, *sides.values()) for one in whole if one.query == one.key] if len(sides) == 2 else []
+    return replace(
+        look,
+        maps=(*whole, *parts, *look.maps[len(whole) :]),
         shadings=tuple(head.shade(prediction, sides)),
         names=(texts.key, head.names),
         second=example.texts[1] if len(example.texts) > 1 else "",
@@ -99,9 +146,8 @@ class Side:
         return Shading(title, self.axis, sums)
 
 
-def between(view: View, query: Side, key: Side) -> Map:
+def between(whole: Map, query: Side, key: Side) -> Map:
     """The part of a map of all words in which those of one text look at those of another."""
-    whole = view.map
 
     def part(values: Any) -> Any:
         return None if values is None else values[query.places][:, key.places]

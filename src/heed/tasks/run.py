@@ -6,7 +6,9 @@ import inspect
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import cached_property, wraps
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,14 @@ from heed.tasks import capability, spec_of
 from heed.tasks.base.attributing import attribute as attribute_words
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.looking import look as look_at_text
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.tracing import beams as search_beams
 from heed.tasks.base.tracing import lens as logit_lens
 from heed.tasks.base.tracing import patch as patch_states
 from heed.tasks.contracts import Head, Input
+from heed.tasks.heads.labels import difference_of, nats_of
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 from heed.training.device import predicting
@@ -173,20 +177,20 @@ class Run:
         if not len(examples):
             return []
         if self.head.writes:
-            return [some[0] for some in self.head.candidates(self, examples, **options)]
-        (answers, unread), head = self._answers(examples, **options), self.head.with_options(**options)
-        made = [head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(head, made, examples, unread)
+            return [some[0] for some in _writing_head(self).candidates(self, examples, **options)]
+        (answers, encoded), head = self._answers(examples, **options), replace(self.head, **options)
+        each = examples if self.input.predicts_from_example else repeat(None, len(examples))
+        made = [head.predict(answer, one, self.input) for answer, one in zip(answers, each, strict=True)]
+        return self.input.finished(head, made, examples, encoded)
 
-    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
-        """The answer to each example, and the number of its tokens that are not read."""
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Any]:
+        """The answer to each example, and the examples as numbers."""
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
-            each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
-            unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
+            each.append(run.task.answers(run.model, encoded, replace(run.head, **options)))
         together = self.head.together
-        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], encoded
 
     def answers(self, given: Sequence[Any]) -> list[Any]:
         """The head's answer to each of several inputs, of which `predict` makes a prediction."""
@@ -200,14 +204,13 @@ class Run:
         """The `num_best` best texts for each of several inputs, best first, of a run that writes.
 
         Options are `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
-        `sampling` (`heed.generation.SamplingOptions`), `with_baseline` (adds the output of the best baseline by the
-        run's report, as `.baseline`); for a text written for a text `prefix`, and `engine`: "torch", or one that the
-        run was exported for ("ctranslate2", "ctranslate2-int8").
+        `sampling` (`heed.generation.SamplingOptions`); for a text written for a text `prefix`, and `engine`: "torch",
+        or one that the run was exported for ("ctranslate2", "ctranslate2-int8").
         """
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
         examples, _ = self.input.questions(given)
-        texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
+        texts: list[list[Any]] = _writing_head(self).candidates(self, examples, num_best=num_best, **options)
         return texts
 
     def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
@@ -215,7 +218,7 @@ class Run:
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        pieces: Generator[str, None, Any] = self.head.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = _writing_head(self).grow(self, given, *others, **options)
         return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
@@ -308,7 +311,10 @@ class Run:
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
         _check(self, examples, others)
-        return self.head.scored(self, examples, outputs, others)
+        head: Any = self.head
+        if head.writes or not head.has_outputs:  # the model itself judges the examples
+            return head.scored(self, examples, outputs, others)  # type: ignore[no-any-return]
+        return head.outcomes(self.predicted(examples) if outputs is None else outputs, examples, self.input, others)  # type: ignore[no-any-return]
 
     @_scoring
     @_in_precision
@@ -367,7 +373,7 @@ class Run:
         """The most important measure of examples, and their loss in nats; None if the task has no such measure."""
         if self.head.has_outputs and not self.head.writes:
             outputs = self.predicted(examples)
-            score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
+            score, nats = self.outcomes(examples, outputs).measures[0], nats_of(self.head, outputs, examples)
             return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
         outcomes, names = self.outcomes(examples), ("loss", "perplexity")
         every = (*outcomes.measures, *outcomes.further)
@@ -382,7 +388,11 @@ class Run:
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                made[name] = self.head.beside(self, examples, predict)
+                head: Any = self.head
+                if head.samples:  # of texts, without the measures of tokens
+                    made[name] = head.beside(self, examples, predict)
+                else:
+                    made[name] = self.outcomes(examples, predict(examples))
         return made
 
     @cached_property
@@ -404,7 +414,7 @@ class Run:
             ConfigError, DataError: It is not an input of this run, or it is blank.
         """
         own = self.looks.readable
-        return self.input.readable(text) if own is None else own(self.task, text)
+        return readable(text, self.input.pairs) if own is None else own(self.task, text)
 
     @_looking
     def align(self, source: Any, target: Any, **options: Any) -> Any:
@@ -452,6 +462,13 @@ class _WithKeywords:
 Run.predict = _WithKeywords(Run.predict)  # type: ignore[method-assign, assignment]
 
 
+def _writing_head(run: Run) -> Any:
+    """The head of a run that writes."""
+    if not run.head.writes:
+        raise AttributeError(f"a run of {run.config.task} writes no texts")
+    return run.head
+
+
 def _check(run: Run, examples: Sequence[Any], others: Any = None) -> None:
     """Refuse examples that cannot be scored, before anything is predicted."""
     if not len(examples):
@@ -484,12 +501,25 @@ def together(several: Sequence[Run]) -> Run:
     """
     first = several[0]
     for other in several[1:]:
-        if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
+        why = _difference(first, other) if first.head.writes else ""
+        if why := why or difference_of(first.head, other.head):
             raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
     deciding = next((run for run in several if run.head.decides), first)
     head: Any = first.head
     model = head.combined([run.model for run in several]) if head.writes else deciding.model
     return Run(deciding.folder, first.config, deciding.task, model, {}, several)
+
+
+def _difference(first: Run, other: Run) -> str:
+    """How the tokens of two runs differ, which write texts together; "" if they do not."""
+    for side, mine in first.task.tokenizers().items():
+        theirs = other.task.tokenizers()[side]
+        difference = mine.first_difference(theirs)
+        if not difference and side == "target" and mine.tags != theirs.tags:  # tags are tokens of the output layer
+            difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
+        if difference:
+            return f"their {side} tokenizers differ: {difference}; train one with tokenizer.from={first.folder}"
+    return ""
 
 
 def _is_path(value: Any, exists: bool) -> bool:

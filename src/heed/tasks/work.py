@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from heed.config import RunConfig, Section
 from heed.config.data import Sources, with_columns
 from heed.config.sections import EvaluationConfig, TextConfig
-from heed.config.settling import with_gpu_batch, with_model, with_rate
+from heed.config.settling import GPU_BATCH, with_gpu_batch, with_model, with_rate
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
@@ -45,7 +45,8 @@ from heed.tasks.base.transfer import (
     with_parents,
 )
 from heed.tasks.base.vocabulary import embedding_of
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
+from heed.tasks.base.writing import VALIDATED
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows
 from heed.threads import threads_for
 from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss, Trainable
@@ -75,8 +76,6 @@ class Looks:
     """`run.attribute` of an input that is not a text."""
     whole_words: bool = False
     """True if maps show whole words only when asked to."""
-    several: bool = False
-    """True if several inputs can be looked at together."""
     readable: Callable[..., Any] | None = None
     """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
 
@@ -142,10 +141,6 @@ class Task:
     sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
     """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
-    batch_field = property(lambda self: self.input.batch_field)
-    texts_are_examples = property(lambda self: self.input.texts_are_examples)
-    settles = property(lambda self: self.input.settles)
-
     @property
     def interfaces(self) -> tuple[Interface, ...]:
         """Interfaces of the models that it can use, the preferred one first."""
@@ -156,17 +151,15 @@ class Task:
         """The specification of a task that has none of its own."""
         looks = (BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
         looks = (*looks, ATTRIBUTION) if self.looks.explain is not None else looks
-        unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
-        flags = (JSON, ERRORS, *looks)
+        why = {} if looks else {"look": "it has no function that looks inside its models"}
+        unit, flags = cast(Any, self.input).kind.example.unit, (JSON, ERRORS, *looks)
         per_token = self.head.per_token
-        return TaskSpec(
-            self.summary, "FILE", self.input.interfaces, "text", per_token, unit=unit, flags=flags, why_not=why
-        )
+        return TaskSpec(self.summary, "FILE", ("encoder",), "text", per_token, unit=unit, flags=flags, why_not=why)
 
     @cached_property
     def config_class(self) -> type[RunConfig]:
         """The configuration of a task that has none of its own."""
-        section, scores = self.input.section, cast(Any, Literal[("auto", self.head.select, "loss")])
+        section, scores = cast(Any, self.input).kind.section, cast(Any, Literal[("auto", self.head.select, "loss")])
         fields: dict[str, Any] = {
             "task": (Literal[self.name], self.name),
             "data": (Annotated[section, Sources(section, hub=True)], ...),
@@ -181,7 +174,7 @@ class Task:
     @cached_property
     def head_class(self) -> type[Section]:
         """The fields in the `model` section besides those of the body."""
-        return options_of(self.input, self.head)
+        return self.head.options
 
     @property
     def size_fields(self) -> Mapping[str, str]:
@@ -191,7 +184,7 @@ class Task:
     @property
     def alternatives(self) -> Mapping[str, tuple[str, ...]]:
         """Kind of row -> its possible names in another task, best first."""
-        return {**self.input.alternatives, **self.head.alternatives}
+        return {kind: one.alike for part in (self.input, self.head) for kind, one in part.sized.items() if one.alike}
 
     def examiner_class(self) -> type[Any]:
         """The class that compares its runs."""
@@ -219,8 +212,7 @@ class Task:
         Raises:
             ConfigError, DataError: The configuration or the data cannot be used.
         """
-        self.input.check(config)
-        self.head.check(config)
+        _refuse_unused(config, self.input.unused)
         if self.head.per_token and issubclass(body_class(config.model.name, self.interfaces), TextEncoder):
             raise ConfigError(
                 f"model {config.model.name} gives one vector for a text, but {self.name} needs a state for each token; "
@@ -231,7 +223,6 @@ class Task:
         splits = self.read_splits(config, given)
         config, input = self.input.learn(config, splits, tokens)
         config, head = self.head.learn(config, splits)
-        splits = input.opened(splits)
         work = Work(self, config, input, head, splits)
         work.input.leave_out(work)
         return work.settle(parent)
@@ -240,8 +231,10 @@ class Task:
         return task_class, (self.name,)  # a pickled run names its task
 
     def __call__(self, config: Any, *learned: Any) -> Work:
-        """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
-        return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
+        """The work of a checkpoint, not yet settled: the learned fields of its input, then what its head learned."""
+        head: Any = self.head
+        head = head.taught(*learned[1:-1]) if learned[1:-1] else head  # of labels
+        return Work(self, config, replace(self.input, **learned[0]), head, None)
 
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
@@ -254,8 +247,12 @@ class Task:
         work.input.leave_out(work)
         return work
 
-    def read_splits(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Any]:
+    def read_splits(
+        self, config: Any, given: Mapping[str, Sequence[Any]] | None = None, input: Input | None = None
+    ) -> Splits[Any]:
         """The splits of a configuration, with only `training.train_size` training examples if that is set.
+
+        `input` is that of a run, which has learned.
 
         Raises:
             ConfigError: There are fewer training examples than `training.train_size`.
@@ -263,7 +260,7 @@ class Task:
         """
         refuse_pipes(config)
         refuse_pictures(config)
-        splits = self.input.open(config, given)
+        splits = (input or self.input).open(config, given)
         size = config.training.train_size
         return splits if size is None else take_subset(splits, size, config.training.seed)
 
@@ -282,10 +279,16 @@ class Task:
         return self.input.hold(data, split, config, findings)
 
 
-def options_of(input: Input, head: Head) -> type[Section]:
-    """The fields of the parts in the `model` section."""
-    kinds = dict.fromkeys(part.options for part in (head, input) if part.options is not NoOptions)
-    return next(iter(kinds), NoOptions) if len(kinds) < 2 else type("Options", tuple(kinds), {})
+def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
+    """Refuse sections and fields that do not apply to a task, unless they have their default values."""
+    for name in names:
+        section, _, field = name.partition(".")
+        part = getattr(config, section)
+        for one in [field] if field else type(part).model_fields:
+            if (value := getattr(part, one)) != type(part).model_fields[one].default:
+                raise ConfigError(
+                    f"{section}.{one.rstrip('_')} is {value}, which does not apply to {config.task}; remove it"
+                )
 
 
 class Work(Trainable):
@@ -309,11 +312,10 @@ class Work(Trainable):
     def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
         self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, options_of(input, head)
+        self.interfaces, self.head_class = task.interfaces, head.options
         self.size_fields, self.alternatives = task.size_fields, task.alternatives
         self.same_shapes = input.same_shapes  # type: ignore[misc]
-        self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
-        self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more
+        self.enough_updates = task.enough_updates
         self._splits = splits
         self._encoded: dict[str, Sequence[Any]] = {}
         self._truths: dict[str, Any] = {}
@@ -329,13 +331,12 @@ class Work(Trainable):
 
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
-        before = self.input.encoding
         self.head = self.head.fitted(self)
         self.targets = self.head.targets  # type: ignore[misc]
         self.input = self.input.fitted(self)
         for kept in (self._truths, self._costs, self._passes):
             kept.clear()
-        if before is None or before != self.input.encoding:
+        if not self.input.is_encoded_once:
             self._encoded.clear()
 
     def save(self, folder: Path) -> None:
@@ -354,7 +355,7 @@ class Work(Trainable):
         if self.task.measured is not None and not self.is_imported:
             self.task.measured(self)
         if self._is_on_gpu:
-            self.config = with_gpu_batch(self.config, self.batch_field)
+            self.config = with_gpu_batch(self.config, self.input.batch_field)
         if self.config.training.minutes is not None and not self.is_imported:
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
@@ -368,7 +369,6 @@ class Work(Trainable):
             return self
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
-        self.splits.remarks += [*self.input.remarks(self), *self.head.remarks(self)]
         return self
 
     def settled(self) -> Any:
@@ -378,9 +378,8 @@ class Work(Trainable):
             ConfigError: A field contradicts the data, or is unknown.
         """
         config, whys = self.config, dict[str, str]()
-        size: str = config.model.size
-        if size == "auto":
-            size = self.auto_size
+        size = self.size
+        if config.model.size == "auto":
             whys["size"] = self.input.size_reason or f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**config.model.settings}
         own = self.body_class.config_class.model_fields.keys()
@@ -389,16 +388,12 @@ class Work(Trainable):
                 whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
         model, options = self._model_of(size, fields, whys)
-        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.selected_by)
+        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.head.select)
         return config if self.task.defaults is None else self.task.defaults(config, self)
 
     @property
     def _is_on_gpu(self) -> bool:
         return not self.is_imported and choose_device(self.config.training.device).type == "cuda"
-
-    def learn_features(self) -> None:
-        """Learn what the settled configuration asks for."""
-        self.fit()
 
     @property
     def model_defaults(self) -> dict[str, Any]:
@@ -411,11 +406,10 @@ class Work(Trainable):
     ) -> tuple[ModelConfig, dict[str, Any]]:
         """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
         fields = {**given}
-        counts = {name: self.units.get(kind, kind) for kind, name in self.sizes.items()}
+        counts = {name: self.rows[kind].unit or kind for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, self.count_of(kind), counts[name])
-        for part in (self.input, self.head):
-            fields |= part.fields(fields, self)
+            from_data(fields, name, self.rows[kind].size, counts[name])
+        fields |= self.input.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
@@ -427,14 +421,10 @@ class Work(Trainable):
         return model, made
 
     @property
-    def auto_size(self) -> str:
-        """The named size that "auto" stands for."""
-        return self.input.size(self)
-
-    @property
-    def selected_by(self) -> str:
-        """The validation score that `select_by` "auto" stands for."""
-        return self.head.select
+    def size(self) -> str:
+        """The named size of the model, or that which "auto" stands for."""
+        size: str = self.config.model.size
+        return self.input.size(self) if size == "auto" else size
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -450,7 +440,7 @@ class Work(Trainable):
                 refuse_left_behind(self.config)
                 for line in changed_files(self.config, self.folder):
                     warn(line, HeedWarning, stacklevel=2)
-            self._splits = self.input.opened(self.task.read_splits(self.config, self.given))
+            self._splits = self.task.read_splits(self.config, self.given, self.input)
         return self._splits
 
     @property
@@ -517,7 +507,7 @@ class Work(Trainable):
     @property
     def notes(self) -> str:
         """Remarks on what was read, kept and left out."""
-        return "\n".join([*self.input.notes(self), *self.head.notes(self)])
+        return "\n".join([self.splits.notes, *self.input.notes(self), *self.head.notes(self)])
 
     def overview(self) -> str:
         """The text of `heed check`: counts, lengths, unknown tokens, samples as the model sees them."""
@@ -541,37 +531,28 @@ class Work(Trainable):
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.settings))
 
     @property
-    def _rows(self) -> Mapping[str, Rows]:
+    def rows(self) -> Mapping[str, Rows]:
+        """The rows of the model's tensors, by their kind."""
         return {**self.input.rows(), **self.head.rows()}
 
     def axes(self) -> Mapping[str, Sequence[str]]:
         """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
-        return {kind: rows.names for kind, rows in self._rows.items() if rows.number is None}
-
-    def count_of(self, kind: str) -> int:
-        """The number of rows that the data has of a kind."""
-        rows = self._rows[kind]
-        return len(rows.names) if rows.number is None else rows.number
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Kind of row -> its name in messages, where it is not the kind."""
-        return {kind: rows.unit for kind, rows in self._rows.items() if rows.unit}
+        return {kind: rows.names for kind, rows in self.rows.items() if rows.number is None}
 
     @property
     def sizes(self) -> Mapping[str, str]:
         """Kind of row -> the field of the configured model that counts such rows."""
         own = self.body_class.config_class.model_fields
-        counting = {kind: rows.field for kind, rows in self._rows.items() if rows.field}
+        counting = {kind: rows.field for kind, rows in self.rows.items() if rows.field}
         return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         """The tokenizers, by the kind of row that their tokens name."""
-        return self.input.tokenizers()
+        return self.input.tokenizers
 
     def follows_from_data(self) -> tuple[str, ...]:
         """Fields of the `model` section that a run started from this one does not take over."""
-        return (*self.sizes.values(), END_TOKEN, *self.input.follows(self), *self.head.follows(self))
+        return (*self.sizes.values(), END_TOKEN, *self.head.follows)
 
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""
@@ -593,7 +574,7 @@ class Work(Trainable):
         """Initialise a new model; returns descriptions of the initial values, by name, for the report."""
         before = self.input.start(model, self)
         taken = {} if self.parent is None else {"parent": self.parent.give(model, self)}
-        return {**before, **taken, **self.started, **self.head.start(model, self)}
+        return {**before, **taken, **self.started}
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -626,7 +607,7 @@ class Work(Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return self.input.reuse
+        return self._pass(next(iter(self._passes), 0)).reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch, self._carried), batch, label_smoothing)
@@ -642,16 +623,20 @@ class Work(Trainable):
     def describe(self, indices: list[int], epoch: int) -> str:
         if (described := self._pass(epoch).described) is not None:
             return described(indices)
-        first = self.input.first(self.splits.examples["train"][indices[0]])
-        return f"{len(indices)} {self.unit}s, the first {first}"
+        return f"{len(indices)} {self.unit}s, the first {self.first_of(self.splits.examples['train'], indices[0])}"
+
+    def first_of(self, examples: Sequence[Any], i: int) -> str:
+        """The place and the beginning of an example, for messages."""
+        origin, text = self.input.place(examples, i).values()
+        return f"{origin}: {text[:80]!r}"
 
     @property
     def finishing_work(self) -> float:
-        counts = {name: self.input.num_answers(name, self) for name in self.split_names}
-        tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
-        # A validation is greedy; a beam search costs at most the beam size times as much.
+        tested = sum(len(self.encoded(name)) for name in self.split_names if name not in ("train", "valid"))
+        # A validation is greedy, and writes few texts; a beam search costs at most the beam size times as much.
         each = 1.0 + int(self.config.generation.beam_size) if self.head.samples else 1.2
-        return each * tested / max(1, counts["valid"])
+        validated = len(self.encoded("valid"))
+        return each * tested / max(1, min(validated, VALIDATED) if self.head.samples else validated)
 
     @property
     def patience(self) -> int:
@@ -683,15 +668,14 @@ class Work(Trainable):
         if (whole := self.head.validated(self, model)) is not None:
             return whole
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
-        units = self.input.units(encoded)
-        numbers = [*self.validated_part(range(len(units)))]
+        numbers = [*self.validated_part(range(len(encoded)))]
 
         def scored(batch: Batch) -> list[tuple[list[float], Any]]:
             states = self.head.states(model, batch)
             judged = self.head.judge(model, states, batch).tolist()
             return list(zip(judged, self.head.decode(model, states, batch), strict=True))
 
-        some = current().map(lambda part: self.scored(model, units, scored, truths, part), numbers)
+        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
         nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
         predictions = [
@@ -700,6 +684,12 @@ class Work(Trainable):
         return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
     # Using a model --------------------------------------------------------------------------------------------
+
+    @property
+    def at_once(self) -> int:
+        """Positions of a scoring batch; from a GPU's batch on no more than in training."""
+        most: int = getattr(self.config.training, self.input.batch_field)
+        return max(most, min(self.input.scored_at_once * most, GPU_BATCH))
 
     @torch.no_grad()
     def scored(
@@ -718,7 +708,7 @@ class Work(Trainable):
         chosen = range(len(encoded)) if numbers is None else numbers
         some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, self.input.at_once):
+        for places in self.input.scoring(some, self.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:
@@ -741,7 +731,7 @@ class Work(Trainable):
 
     def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
         """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
-        rows = [row for rows in self.judged_units(model, self.input.units(encoded)) for row in rows]
+        rows = [row for rows in self.judged_units(model, encoded) for row in rows]
         return np.array(rows).reshape(-1, 3)
 
     def judged_units(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:

@@ -69,8 +69,9 @@ class Heads:
         raise NotImplementedError
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        """What the task is made from besides its configuration: tokenizers, labels."""
-        return (checkpoint.tokenizer, checkpoint.labels) if self.labelled else (checkpoint.tokenizer,)
+        """What the task is made from besides its configuration: the learned fields of its input, labels."""
+        learned = {"tokenizers": checkpoint.tokenizers}
+        return (learned, checkpoint.labels) if self.labelled else (learned,)
 
     def exportable(self, run: Any) -> Exportable:
         """The content of a run that a checkpoint is to have.
@@ -197,7 +198,7 @@ class Picture(Heads):
 
     def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
         labels = checkpoint.labels if self.named(checkpoint) else []
-        return read_form(checkpoint.folder, checkpoint.family), labels
+        return {"form": read_form(checkpoint.folder, checkpoint.family)}, labels
 
     def remarks(self, checkpoint: Checkpoint) -> tuple[str, ...]:
         form, labels = self.learned(checkpoint)
@@ -314,7 +315,7 @@ class Written(Heads):
         return frozenset({"output", "bias"} if "final_logits_bias" in checkpoint.files else {"output"})
 
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
-        source, target = self.learned(checkpoint)[0]
+        source, target = checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]
         path = checkpoint.folder / GENERATION
         settings = Generation.read(path, optional_json(path) or checkpoint.values)
         # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.
@@ -331,9 +332,6 @@ class Written(Heads):
             "early_stopping": _STOPPING[settings.early_stopping],
         }
         return {"tokenizer": {"shared": source.tokens == target.tokens}, "generation": generation}
-
-    def learned(self, checkpoint: Checkpoint) -> Sequence[Any]:
-        return ((checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]),)
 
     def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
         search, special = run.config.generation, run.input.target_tokenizer.special

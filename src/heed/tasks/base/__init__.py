@@ -72,13 +72,6 @@ CHOICE = Flag(
 LENGTH = Flag(
     "predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1, most=100_000
 )
-WITH_BASELINE = Flag(
-    "predict",
-    "with-baseline",
-    bool,
-    "Add the output of the best baseline in the run's report: after TEXT on a new line, else after a tab.",
-    default=False,
-)
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, most=1_000, keyword="beam_size")
 UNITS = Flag(
     "look", "units", str, "Also draw single units of gates and states: the N of largest variance, or numbers (3,17)."

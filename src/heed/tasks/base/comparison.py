@@ -16,6 +16,7 @@ from heed.evaluation.measures import Outcomes
 from heed.show.draw_html import shading_to_html
 from heed.show.shown import ShownLook
 from heed.tasks import capability
+from heed.tasks.base.predictions import question_of
 from heed.visible import clean
 from heed.watch.looks import Look
 
@@ -85,7 +86,7 @@ class Examiner:
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         """A look at an example as HTML, shaded words by default; `numbers` numbers the maps of the page."""
-        shown = capability(run, "look").look(run.input.question(self.examples[index]))
+        shown = capability(run, "look").look(question_of(run.input, self.examples[index]))
         assert isinstance(shown, ShownLook), "a task whose looks are not at texts must override `drawing`"
         return shadings_html(shown.look)
 

@@ -139,7 +139,7 @@ def text_line(run: Any, read: Any) -> str:
     """The input of a look as text: that of a pair in one line, of a conversation a line for each turn."""
     if isinstance(read, tuple):
         return " ".join(read)
-    return read if isinstance(read, str) else str(run.head.shown(read))
+    return read if isinstance(read, str) else str(read.source)
 
 
 def readable(text: Any, pairs: bool) -> Any:

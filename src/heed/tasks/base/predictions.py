@@ -11,8 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from heed.data.kinds.inputs import pair_of, texts_of
+from heed.data.examples import Conversation, Picture
+from heed.data.kinds.inputs import pair_of, pairs_typed, texts_of
 from heed.errors import ConfigError
+from heed.tasks import spec_of
 from heed.visible import to_json
 
 if TYPE_CHECKING:
@@ -193,10 +195,6 @@ class TextOutputs(Outputs):
     takes_folders = False
     """True if `inputs` takes a folder; otherwise each of its files becomes a file of outputs."""
 
-    def header(self) -> list[str]:
-        """The lines before the first output."""
-        return []
-
     @cached_property
     def unit(self) -> str:
         """Plural name, in messages, of parts of a text that were never seen in training."""
@@ -235,7 +233,7 @@ class TextOutputs(Outputs):
         Raises:
             ConfigError: The arguments are not inputs for this run.
         """
-        return self.run.input.typed(texts) if self.run.task.pairs else texts
+        return typed(self.run, texts)
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         """Check the first inputs before any output is written; `where` names their file, None for arguments.
@@ -269,7 +267,7 @@ class TextOutputs(Outputs):
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of a text that were never seen in training."""
-        return self.run.input.unknown_in(text)  # type: ignore[no-any-return]
+        return self.run.input.unknown_in(text) if self.run.input.is_text else ()
 
     @property
     def streams(self) -> bool:
@@ -283,6 +281,23 @@ class TextOutputs(Outputs):
     def grow(self, text: str) -> Iterator[str]:
         """A one-line output while it is being written, if `streams`; the caller handles line breaks within it."""
         yield from self.pieces(text)
+
+
+def typed(run: Any, texts: Sequence[str]) -> list[Any]:
+    """The inputs given as arguments of a command: texts, pairs of texts, or all turns of one conversation."""
+    if run.input.pairs:
+        return pairs_typed(texts, "this run reads")
+    several = spec_of(run.config.task).input == "turns" and len(texts) > 1
+    return [list(texts)] if several else list(texts)
+
+
+def question_of(input: Any, example: Any) -> Any:
+    """The input of an example, as `look` takes it; of a conversation all but the last turn."""
+    if isinstance(example, Conversation):
+        return Conversation(example.turns[:-1], example.speakers[:-1])
+    if isinstance(example, Picture):
+        return example.place
+    return tuple(example.texts) if input.pairs else example.source
 
 
 class FileOutputs(Outputs, ABC):

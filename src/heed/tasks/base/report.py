@@ -216,21 +216,17 @@ def best_baseline(report: Mapping[str, Any]) -> str | None:
     return None if first is None else max(made, key=lambda name: float(made[name][first]["value"]))
 
 
-def baseline_lines(report: Mapping[str, Any], command: str = "") -> list[str]:
-    """A line for each baseline of a report, followed by a second one if the baseline is better than the model.
-
-    For the best of the baselines that line has the `command`, if there is one, that shows its outputs.
-    """
+def baseline_lines(report: Mapping[str, Any]) -> list[str]:
+    """A line for each baseline of a report, followed by a second one if the baseline is better than the model."""
     lines = []
-    better, best = report.get("better_baselines", {}), best_baseline(report)
+    better = report.get("better_baselines", {})
     for name, values in report.get("baselines", {}).items():
         labels = {key: _label(key, one) for key, one in values.items()}
         forms = {key: _form(one) for key, one in values.items()}
         scores = (f"{labels[k]} {one['value']:{forms[k]}} [{ends(one, forms[k])}]" for k, one in values.items())
         lines.append(f"  baseline ({name}): {', '.join(scores)}")
         if name in better:
-            shown_by = f"; to see its outputs: {command}" if command and name == best else ""
-            lines.append(f"    the model is worse than this baseline: {worse_than(report, name)}{shown_by}")
+            lines.append(f"    the model is worse than this baseline: {worse_than(report, name)}")
     return lines
 
 

@@ -29,11 +29,11 @@ def fit_to_budget(task: Any) -> Any:
     A smaller batch is tried before a smaller size. What the user gave is kept. Nothing changes without a time budget
     or for a run that starts from another one.
     """
-    config, training, field = task.config, task.config.training, task.batch_field
+    config, training, field = task.config, task.config.training, task.input.batch_field
     has_data = hasattr(config.data, "train") and not task.is_imported
     if training.steps is not None or training.epochs is not None or config.model.from_ is not None or not has_data:
         return config
-    is_free, largest = config.model.size == "auto", _size_of(task)
+    is_free, largest = config.model.size == "auto", task.size
     known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
     is_free = is_free and largest in known
     sizes = known[known.index(largest) :] if is_free else [largest]
@@ -51,7 +51,7 @@ def fit_to_budget(task: Any) -> Any:
     def is_enough(size: str, batch: float, updates: int) -> bool:
         one = trials[size]
         seen = updates * batch * one.positions
-        is_trained = size == sizes[-1] or seen >= task.positions_per_parameter * one.parameters
+        is_trained = size == sizes[-1] or seen >= task.input.positions_per_parameter * one.parameters
         return is_trained and updates >= int(task.enough_updates)
 
     choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)
@@ -73,13 +73,7 @@ def with_choice(config: C, field: str, largest: str, choice: SizeChoice) -> C:
 
 def seconds_of(task: Any, budget: float) -> tuple[float, float]:
     """Seconds of the optimiser's step and of a batch of a task that is not settled, as `_Trial.measure`."""
-    return _Trial(task, _size_of(task)).measure(budget)
-
-
-def _size_of(task: Any) -> str:
-    """The size of a task's model without a time budget."""
-    size: str = task.config.model.size
-    return task.auto_size if size == "auto" else size
+    return _Trial(task, task.size).measure(budget)
 
 
 class _Trial:
@@ -95,7 +89,7 @@ class _Trial:
         section = task.config.model.model_copy(update={"size": size})
         self.task.config = task.config.model_copy(update={"model": section})
         self.task.config = self.task.settled()
-        self.task.learn_features()
+        self.task.fit()
         self.parameters = 0
         self.positions = 0.0
 

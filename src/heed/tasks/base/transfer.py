@@ -256,7 +256,7 @@ class Parent:
         values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.path)}
         if "size" not in given and (name == theirs.name or not usable):
             own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
-            anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.settles}
+            anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.input.settles}
             if not alike:  # sizes that only the parent's task takes from the data, such as positions, are kept
                 anew -= {*self.task.sizes.values()} - {*task.size_fields.values()}
             fields = {key: value for key, value in theirs.settings.items() if alike or key in own.model_fields}
@@ -298,10 +298,10 @@ class Parent:
             any(name in theirs for name in task.alternatives.get(kind, (kind,))) for kind in task.size_fields
         )
 
-    def tokenizer(self, kind: str, alternatives: Mapping[str, tuple[str, ...]]) -> TextTokenizer:
-        """The tokenizer for a kind of row of a task; a ConfigError if the parent has none."""
+    def tokenizer(self, kind: str, alike: Sequence[str]) -> TextTokenizer:
+        """The tokenizer for a kind of row, or for one of those `alike`; a ConfigError if the parent has none."""
         theirs: Mapping[str, TextTokenizer] = self.task.tokenizers()
-        found = [theirs[name] for name in alternatives.get(kind, (kind,)) if name in theirs]
+        found = [theirs[name] for name in alike or (kind,) if name in theirs]
         if not found:
             run = f"{self.path} is a run of {self.task.config.task}"
             raise ConfigError(f"tokenizer.from: {run} and has no tokenizer for {kind}")

@@ -20,16 +20,8 @@ S = TypeVar("S")
 """What the model reads to write one output."""
 TOGETHER = 8_000
 """Most tokens that are read together to write outputs."""
-
-
-class BaselineText(NamedTuple):
-    """The output of a baseline."""
-
-    name: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.name}: {one_line(self.text)}"
+VALIDATED = 500
+"""Most validation examples for which a text is written; all are judged."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +37,6 @@ class WrittenText(Prediction):
     ids: tuple[int, ...]  # numbers of all tokens, including a forced prefix, without the end token
     alignment: list[tuple[int, int]] | None = None  # links (source word, written word), if they were asked for
     replaced: dict[int, str] = field(default_factory=dict)  # source words for unknown tokens, by their place in `ids`
-    baseline: BaselineText | None = None  # the output of the best baseline for the same input, if it was asked for
 
     @classmethod
     def of(cls, tokenizer: TextTokenizer, hypothesis: Hypothesis, forced: Sequence[int] = ()) -> WrittenText:
@@ -62,16 +53,12 @@ class WrittenText(Prediction):
         return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
 
     def rows(self) -> list[dict[str, Any]]:
-        row = {"text": self.text, "score": self.score, "log_prob": self.log_prob, "finished": self.finished}
-        return [row if self.baseline is None else {**row, "baseline": self.baseline.text}]
+        return [{"text": self.text, "score": self.score, "log_prob": self.log_prob, "finished": self.finished}]
 
     def values(self) -> dict[str, Any]:
         names = ("text", "score", "log_prob", "tokens", "token_probs", "finished")
         values = {name: getattr(self, name) for name in names}
         return values if self.alignment is None else {**values, "alignment": self.alignment}
-
-    def as_json(self) -> dict[str, Any]:
-        return super().as_json() | ({} if self.baseline is None else {"baseline": self.baseline._asdict()})
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         score = [f"{self.score:.4f}"] if options["nbest"] > 1 else []

@@ -29,7 +29,7 @@ from heed.show.draw_html import map_to_html
 from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
-from heed.tasks.base.predictions import TextOutputs, Written, one_line
+from heed.tasks.base.predictions import TextOutputs, Written
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.writing import WrittenText, bleu_of
 from heed.visible import visible
@@ -54,10 +54,7 @@ class WritingOutputs(TextOutputs):
         if beam is not None and nbest > beam:
             raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
         self.search = {"beam_size": beam, "max_length": options["length"], "sampling": sampling_of(options)}
-        if options["with_baseline"]:
-            self.search["with_baseline"] = True
         self.num_cut_off = 0
-        self._of_lines = False  # the inputs are lines of a file, not arguments
 
     @abstractmethod
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
@@ -67,27 +64,20 @@ class WritingOutputs(TextOutputs):
         for text, found in zip(texts, self.candidates(texts, self.options["nbest"]), strict=True):
             self.num_cut_off += sum(not one.finished for one in found)
             lines = tuple(line for one in found for line in self.lines(text, one)) or ("",)
-            beside = found[0].baseline if found and not self.options["json"] else None
-            if beside is not None:
-                column = one_line(beside.text)
-                lines = tuple(f"{one}\t{column}" for one in lines) if self._of_lines else (*lines, str(beside))
             yield Written(lines, unread=max((one.unread for one in found), default=0))
-
-    def expect(self, lines: Sequence[str], where: str | None) -> None:
-        self._of_lines = where is not None
 
     def answer(self, text: str) -> str:
         best = self.candidates([text], 1)[0][0]
         self.num_cut_off += not best.finished
-        return best.summary() + self.not_read(best) + ("" if best.baseline is None else f"\n{best.baseline}")
+        return best.summary() + self.not_read(best)
 
     @property
     def warning(self) -> str:
         scores = scores_beside_baselines(self.run.report)
         name = best_baseline(scores)
-        if self.options["with_baseline"] or name is None or name not in scores.get("better_baselines", {}):
+        if name is None or name not in scores.get("better_baselines", {}):
             return ""
-        return f"the model is worse than a baseline, {name} ({worse_than(scores, name)}); --with-baseline shows both"
+        return f"the model is worse than a baseline, {name} ({worse_than(scores, name)})"
 
     def notes(self) -> list[str]:
         if not self.num_cut_off:
@@ -406,7 +396,7 @@ def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 SEARCH: dict[str, Any] = dict.fromkeys(("beam_size", "length_penalty", "min_length", "max_length", "sampling"))
-SEARCH |= {"num_best": 1, "with_baseline": False}
+SEARCH |= {"num_best": 1}
 """Keywords of `predict` of a run that writes, with their defaults; None stands for the configuration's."""
 
 

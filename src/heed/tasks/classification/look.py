@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,24 +24,20 @@ from heed.tasks.base.looking import (
     UNSEEN,
     InputSpans,
     Network,
-    Units,
     Words,
-    encoder_frames,
-    gate_maps,
     networks,
     networks_of_parts,
-    notes_on,
-    views_of_text,
     watched,
 )
 from heed.tasks.contracts import Batch
-from heed.tasks.explain import names_of_special
+from heed.tasks.explain import names_of_special, without
 from heed.tasks.heads.pooled import Classifier
 from heed.tasks.inputs.texts import BETWEEN, Cut
+from heed.tasks.look import AT_ONCE, look_of
 from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer
-from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View, darkest_share
+from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, darkest_share
 from heed.watch.maps import Axis, Map, Part, WeightSource
 from heed.watch.trace import Trace, edit
 
@@ -61,21 +57,20 @@ def collated(work: Any, texts: Sequence[Cut], device: torch.device) -> Batch:
 
 def answer_of(work: Any, model: Classifier, encoded: Cut, words: Words, typed: InputSpans) -> Answer:
     """The labels of a text; a word that is left out is no part of its n-grams either."""
-    first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), work.input.tokens_of(encoded)
+    first, ids = int(model.has_cls), work.input.tokens_of(encoded)
     device = next(model.parameters()).device
 
     def scores(rows: Tensor) -> Tensor:
         texts = []
         for row in rows.tolist():
-            left, read, ngrams = iter(row), typed.text, encoded.ngrams
-            kept = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
+            read, ngrams = typed.text, encoded.ngrams
             for n in reversed([n for n, token in enumerate(row) if token == LEFT_OUT]):
                 start, stop = typed.spans[first + n]
                 read = f"{read[:start]} {read[stop:]}"
             if read != typed.text:
-                (without,) = work.input.encode_texts([read.split(BETWEEN) if work.input.pairs else read])
-                ngrams = without.ngrams
-            texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
+                (shorter,) = work.input.encode_texts([read.split(BETWEEN) if work.input.pairs else read])
+                ngrams = shorter.ngrams
+            texts.append(replace(without(encoded, row), ngrams=ngrams))
         return model(**collated(work, texts, device).inputs)  # type: ignore[no-any-return]
 
     own = [range(word.start - first, word.stop - first) for word in words.tokens]
@@ -212,12 +207,10 @@ def look_at_text(
     text: Input,
     *,
     edits: Sequence[Edit] = (),
-    title: str = "",
     choice: Choice | None = None,
-    gates: bool = False,
-    units: Units | None = None,
     contributions: bool = True,
     pieces: bool = False,
+    **options: Any,
 ) -> Look:
     """Look at the label that a model gives to a text; the options are those of `heed.tasks.base.looking.look`.
 
@@ -226,7 +219,7 @@ def look_at_text(
     Raises:
         ConfigError: The model does not have this attention, or has no gates, or reads no tokens by themselves.
     """
-    example = work.input.example_of(text)
+    example, choice = work.input.example_of(text), choice or Choice()
     (encoded,) = work.input.encode([example])
     with edit(model, *edits):
         with watched(model) as seen:
@@ -242,14 +235,10 @@ def look_at_text(
     if pieces and work.input.hierarchical:
         raise ConfigError(f"--pieces does not apply: looks of model {work.config.model.name} show words and sentences")
     drawn = Words.of(*about, pieces=True) if pieces else words
-    choice = choice or Choice()
-    choice.check(seen.mechanisms())
     notes = [prediction.summary()]
     if encoded.cut:
         notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
-    maps, shadings, nets, frames = _seen(work, model, seen, choice, encoded, drawn)
-    best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
-    label = prediction.labels[0] if prediction.labels else best
+    label = (*prediction.labels, prediction.ranked[0][0])[0]
     notes += shares_of_parts(work, model, encoded, label)
     further = [
         ngrams_of_filters(work, model, seen, words, len(ids), label),
@@ -262,53 +251,53 @@ def look_at_text(
         further.append(contributions_of(work, answer, read.axis, label))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
-    unknown = [one for part in work.input.split(example) for one in work.input.tokenizer.unknown_in(part)]
-    return Look(
-        title or work.title,
+    lengths = [*map(len, encoded.sentences)]
+    sentences = sentences_of(drawn, lengths)
+    look = look_of(
+        work,
+        seen,
+        drawn,
+        len(ids),
         example.text,
         prediction.label,
-        (*maps, *gate_maps(nets, work.config.model.name, gates, units)),
-        frames,
-        (),
-        (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngram_scale is None else _READ_BESIDE)),
-        shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
+        notes,
+        unknown=[one for part in work.input.split(example) for one in work.input.tokenizer.unknown_in(part)],
+        read_as=READ_AS if model.ngram_scale is None else _READ_BESIDE,
+        parts=_parts_read(seen, lengths, drawn, sentences) if work.input.hierarchical else None,
+        edits=edits,
+        choice=choice,
+        **options,
+    )
+    if work.input.hierarchical:
+        shadings: Sequence[Shading | None] = level_shadings(seen, choice, lengths, drawn, sentences.axis)
+    else:
+        classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
+        shadings = [_shading_of_look(one, model.has_cls and classified) for one in look.maps if one.is_distribution]
+    states = states_of_words(model, seen, drawn, len(ids))
+    frames = [EncoderFrame(i, *of, {}) for i, of in enumerate(zip(drawn.axis.labels, states, strict=False))]
+    return replace(
+        look,
         names=("text", "label"),
         second=example.second or "",
         answer=answer,
-        no_steps="" if frames else "no steps: this model reads the whole text at once",
+        maps=tuple(one for one in look.maps if one.mechanism != "pooling" or len(one.query) > 1),
+        encoder=tuple(frames) or look.encoder,
+        shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
+        no_steps="" if frames or look.encoder else AT_ONCE,
     )
 
 
-def _seen(
-    work: Any, model: Classifier, seen: Trace, choice: Choice, encoded: Cut, words: Words
-) -> tuple[list[Map], list[Shading], list[tuple[Network, Words]], tuple[EncoderFrame, ...]]:
-    """Maps, shadings, recurrent networks with the words or sentences they read, and a frame for each word."""
-    if work.input.hierarchical:
-        lengths = list(map(len, encoded.sentences))
-        sentences = sentences_of(words, lengths)
-        of_words = networks_of_parts(seen, lengths, "body.words.")
-        of_sentences = [
-            replace(net, kind=f"sentence {net.kind}") for net in networks(seen, len(lengths), within="body.sentences.")
-        ]
-        shadings = level_shadings(seen, choice, lengths, words, sentences.axis)
-        nets = [*((net, words) for net in of_words), *((net, sentences) for net in of_sentences)]
-        return [], shadings, nets, encoder_frames(of_words, words)
-    num_tokens = words.tokens[-1].stop if words.tokens else 0
-    views = views_of_text(seen, choice, words, num_tokens)
-    own = networks(seen, num_tokens)
-    states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
-    classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
-    shadings = [s for view in views if (s := _shading_of_look(view, model.has_cls and classified)) is not None]
-    maps = [view.map for view in views if view.map.mechanism != "pooling" or len(view.map.query) > 1]
-    frames = encoder_frames(own, words, states, views)
-    if held := states_of_words(model, seen, words, num_tokens):
-        frames = tuple(EncoderFrame(i, *of, {}) for i, of in enumerate(zip(words.axis.labels, held, strict=True)))
-    return maps, shadings, [(net, words) for net in own], frames
+def _parts_read(seen: Trace, lengths: Sequence[int], words: Words, sentences: Words) -> list[tuple[Network, Words]]:
+    """The recurrent networks over the words of each sentence, and over the sentences."""
+    of_sentences = networks(seen, len(lengths), within="body.sentences.")
+    return [
+        *((net, words) for net in networks_of_parts(seen, lengths, "body.words.")),
+        *((replace(net, kind=f"sentence {net.kind}"), sentences) for net in of_sentences),
+    ]
 
 
-def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
+def _shading_of_look(one: Map, has_cls: bool) -> Shading | None:
     """The weights of the text's vector: those of the pooling attention, or the attention of [CLS]."""
-    one = view.map
     if one.mechanism == "pooling":
         several = f", mean of {len(one.query)} learned vectors" if len(one.query) > 1 else ""
         title = f"Pooling attention: the share of each {one.key.kind} in the text's vector{several}"

@@ -18,7 +18,7 @@ from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.base.predictions import TextOutputs
+from heed.tasks.base.predictions import TextOutputs, question_of
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.explain import contrast, explain
 from heed.tasks.heads.number import LabelsOrNumber, mean_number
@@ -118,7 +118,7 @@ class ClassificationExaminer(LabelExaminer):
         return sum(text.length for text in run.input.encode(self.examples))
 
     def drawing(self, run: Any, index: int, *given: Any) -> Markup:
-        return shadings_html(run.look(run.input.question(self.examples[index]), contributions=False).look)
+        return shadings_html(run.look(question_of(run.input, self.examples[index]), contributions=False).look)
 
 
 TASK = Task(

@@ -6,7 +6,6 @@ from heed.tasks.base import (
     GATES,
     LOOK_BEAM,
     TARGET,
-    WITH_BASELINE,
     WRITING,
     Flag,
     TaskSpec,
@@ -21,7 +20,6 @@ SPEC = TaskSpec(
     interfaces=("turn_decoder", "pair_decoder"),
     flags=(
         *WRITING,
-        WITH_BASELINE,
         Flag("predict", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
         Flag("look attribute beams", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
         *TARGET,

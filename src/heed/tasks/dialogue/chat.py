@@ -94,8 +94,9 @@ class DialogueOutputs(WritingOutputs):
         blank = [n for n, text in enumerate(texts, start=1) if not text.strip()]
         if blank and len(texts) > 1:
             raise ConfigError(f"turn {blank[0]} of the conversation is blank")
-        turns: list[str] = self.run.input.typed(texts)
-        return turns
+        if len(texts) < 2:
+            return texts
+        return [to_json(object_of(Conversation(tuple(texts), ()), self.run.config.data.columns))]
 
     def read(self, line: Any, place: str) -> str:
         if line.lstrip().startswith("{"):  # any other text is turns
@@ -152,12 +153,11 @@ class DialogueOutputs(WritingOutputs):
         """The remark below a response to a history whose first turns were not read."""
         self.num_cut_off += not response.finished
         cut = self.chat.num_cut
-        unread = f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
-        return unread + ("" if response.baseline is None else f"\n({response.baseline})")
+        return f"\n({first_of(cut, len(self.chat.turns) - 1, 'turn')} not read)" if cut else ""
 
     @property
     def streams(self) -> bool:
-        if self.options["json"] or self.options["nbest"] > 1 or self.options["with_baseline"]:
+        if self.options["json"] or self.options["nbest"] > 1:
             return False
         options = self.run.head.search_options(self.run.model, beam_size=self.options["beam"])
         return bool(self.options["sample"] or options.beam_size == 1)

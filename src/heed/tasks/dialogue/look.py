@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from heed.data.batch import TokenTurn, pad_histories
 from heed.data.examples import Conversation
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 from heed.models.base import DecoderBody
 from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import (
@@ -38,7 +38,7 @@ from heed.tasks.base.writing_run import (
     side_of,
     views_of_sides,
 )
-from heed.tasks.inputs.histories import History, Read
+from heed.tasks.inputs.turns import History, Read
 from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer
@@ -114,16 +114,9 @@ def look_at(
     Raises:
         ConfigError: The speaker does not exist, or the model lacks the mechanism, layer or head.
     """
-    if speaker is not None:
-        work.input.speakers.check(speaker, "speaker")
-    choice, tokenizer, responds = (
-        choice or Choice(),
-        work.input.tokenizer,
-        work.input.who_responds(conversation, speaker),
-    )
-    number = work.input.speakers.number(responds)
-    history = work.input.encode([conversation]).conversations[0]
-    asked = History(history, number)
+    choice, tokenizer = choice or Choice(), work.input.tokenizer
+    (asked,) = histories_of(work.input, [conversation], speaker)
+    responds, history = work.input.who_responds(conversation, speaker), asked.turns
     with edit(model, *edits):
         written = target or work.head.respond(work, model, [asked], beam_size=beam_size)[0][0]
         seen = Reread.of(work.input, model, asked, written)
@@ -156,7 +149,7 @@ def look_at(
     greedy = target is None and (beam_size or work.config.generation.beam_size) == 1
     return Look(
         title or work.title,
-        conversation_text(conversation),
+        conversation.source,
         f"{responds}: {seen.text}" if responds else seen.text,
         (*(view.map for view in views), *gate_maps(drawn, work.config.model.name, gates, units)),
         frames,
@@ -171,6 +164,22 @@ def look_at(
     )
 
 
+def _tokens_of(work: Any, read: Sequence[TokenTurn]) -> tuple[list[int], list[range]]:
+    """The tokens of turns, after those of their speakers if the model reads one text, and the places of each turn's."""
+    speakers, tokens, places = work.input.speakers, list[int](), []
+    for turn in read:
+        tokens += [] if work.input.reads_turns else [speakers.tags[turn.speaker]]
+        places.append(range(len(tokens), len(tokens) + len(turn.ids)))
+        tokens += turn.ids
+    return tokens, places
+
+
+def _without(row: list[int], places: Sequence[range], read: Sequence[TokenTurn]) -> list[TokenTurn]:
+    """The turns without the tokens that are left out in a row; turns without tokens are left out whole."""
+    kept = [[token for token in row[place.start : place.stop] if token != LEFT_OUT] for place in places]
+    return [TokenTurn(ids, turn.speaker) for ids, turn in zip(kept, read, strict=True) if ids]
+
+
 def _answer(
     work: Any,
     model: DecoderBody,
@@ -181,10 +190,8 @@ def _answer(
     greedy: bool,
 ) -> Answer:
     """The response under other weights."""
-    tags = [[] if work.input.reads_turns else [work.input.speakers.tags[turn.speaker]] for turn in read]
-    tokens = [token for tag, turn in zip(tags, read, strict=True) for token in (*tag, *turn.ids)]
-    unknown = TokenTurn([work.input.tokenizer.special.unknown], read[-1].speaker)
-    source = History([turn for turn in read if turn.ids] or [unknown], asked.speaker)
+    (tokens, _), unknown = _tokens_of(work, read), work.input.tokenizer.special.unknown
+    source = History([turn for turn in read if turn.ids] or [TokenTurn([unknown], read[-1].speaker)], asked.speaker)
     return answer_of_output(work.input, model, seen, ended, tokens, source, greedy)
 
 
@@ -202,39 +209,44 @@ def explain(
     Raises:
         ConfigError: The speaker does not exist, or the response has no such token or position.
     """
-    if speaker is not None:
-        work.input.speakers.check(speaker, "speaker")
-    number = work.input.speakers.number(work.input.who_responds(conversation, speaker))
-    history = work.input.encode([conversation]).conversations[0]
-    written = output or work.head.respond(work, model, [History(history, number)])[0][0]
-    read, tokenizer = work.input.reading.read(history), work.input.tokenizer
+    (asked,) = histories_of(work.input, [conversation], speaker)
+    written = output or work.head.respond(work, model, [asked])[0][0]
+    read, tokenizer = work.input.reading.read(asked.turns), work.input.tokenizer
     tags = {tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}
     _, words = _sides(work, conversation, read, {**boundaries(tokenizer), **tags})["conversation"]
     device = next(model.parameters()).device
 
     def of_turns(model: Any, rows: Tensor, before: Tensor) -> Tensor:
-        utterances: list[TokenTurn] = []
-        conversations = []
-        for row in rows.tolist():
-            left, begin = iter(row), len(utterances)
-            for turn in read.turns:
-                ids = [token for token in islice(left, len(turn.ids)) if token != LEFT_OUT]
-                utterances += [TokenTurn(ids, turn.speaker)] * bool(ids)
-            conversations.append(range(begin, len(utterances)))
-        histories = [tensor.to(device) for tensor in pad_histories(utterances, conversations)]
+        kept = [_without(row, places, read.turns) for row in rows.tolist()]
+        conversations = [range(*ends) for ends in pairwise(accumulate(map(len, kept), initial=0))]
+        histories = [tensor.to(device) for tensor in pad_histories([*chain.from_iterable(kept)], conversations)]
         every, counts = torch.arange(len(rows)), torch.tensor([*map(len, conversations)])
         found: Tensor = model(*histories, before, every.to(device), counts.to(device))
         return found
 
-    if work.input.reads_turns:
-        ids, held = [token for turn in read.turns for token in turn.ids], None
-    else:
-        ids = [token for turn in read.turns for token in (work.input.speakers.tags[turn.speaker], *turn.ids)]
+    (ids, places), held = _tokens_of(work, read.turns), None
+    if not work.input.reads_turns:
         held = torch.isin(torch.tensor(ids), torch.tensor([*tags])).to(device)  # the tags of the speakers are no words
         words = words.only([n for n, word in enumerate(words.tokens) if not held[word.start]])
     hidden = of_turns if work.input.reads_turns else hidden_of_pair
-    unknown, first = tokenizer.special.unknown, work.input.reading.start(number)
+    unknown, first = tokenizer.special.unknown, work.input.reading.start(asked.speaker)
     return explain_output(work.input, model, ids, words, unknown, first, written, target, rather_than, hidden, held)
+
+
+def histories_of(input: Any, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
+    """Conversations as a model reads them, each with the speaker who responds.
+
+    Raises:
+        ConfigError: The speaker does not exist, or a conversation has no turn.
+    """
+    if speaker is not None:
+        input.speakers.check(speaker, "speaker")
+    for n, one in enumerate(conversations):
+        if not one.turns:
+            raise ConfigError(f"conversation {n} has no turn to respond to")
+    numbers = [input.speakers.number(input.who_responds(one, speaker)) for one in conversations]
+    encoded = input.encode(conversations).conversations
+    return [History(turns, number) for turns, number in zip(encoded, numbers, strict=True)]
 
 
 def readable(work: Any, text: Any) -> Conversation:
@@ -247,12 +259,6 @@ def readable(work: Any, text: Any) -> Conversation:
     if not conversation.turns:
         raise DataError("the conversation has no turns; give at least one to look at the response to it")
     return conversation
-
-
-def conversation_text(conversation: Conversation) -> str:
-    """A line for each turn, after its speaker."""
-    said = ((conversation.speaker(n), turn) for n, turn in enumerate(conversation.turns))
-    return "\n".join(f"{who}: {turn}" if who else turn for who, turn in said)
 
 
 def _turn_name(conversation: Conversation, turn: int) -> str:

@@ -27,10 +27,9 @@ from heed.tasks.base.writing_run import (
     map_html,
 )
 from heed.tasks.dialogue.chat import Chat, DialogueOutputs
-from heed.tasks.dialogue.look import conversation_text, explain, look_at, readable
+from heed.tasks.dialogue.look import explain, histories_of, look_at, readable
 from heed.tasks.heads.written import Written, settings
-from heed.tasks.inputs.histories import History
-from heed.tasks.inputs.turns import Turns
+from heed.tasks.inputs.turns import History, Turns
 from heed.tasks.work import Baselines, Looks, Task
 
 if TYPE_CHECKING:
@@ -86,7 +85,6 @@ class Responses(Written):
     names: ClassVar[str] = "responses"
     keywords: ClassVar = {"speaker": None, **SEARCH}
     longest_output: ClassVar[int | None] = 100
-    select: ClassVar[str] = "loss"
 
     targets: str = "tokens"
 
@@ -108,7 +106,6 @@ class Responses(Written):
         run: Any,
         examples: Sequence[Conversation],
         speaker: str | None = None,
-        with_baseline: bool = False,
         **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best responses to each conversation, best first.
@@ -116,8 +113,7 @@ class Responses(Written):
         Raises:
             ConfigError: The speaker does not exist, or a conversation has no turn.
         """
-        found = self.respond(run.task, run.model, _histories(run.input, examples, speaker), **options)
-        return self.beside_baseline(run, examples, found) if with_baseline else found
+        return self.respond(run.task, run.model, histories_of(run.input, examples, speaker), **options)
 
     def grow(
         self,
@@ -139,11 +135,8 @@ class Responses(Written):
                 "a response is shown while it is written by greedy search or sampling only; set beam_size=1 and "
                 "num_best=1"
             )
-        (history,) = _histories(run.input, [run.input.conversation(given)], speaker)
+        (history,) = histories_of(run.input, [run.input.conversation(given)], speaker)
         return self.stream(run.input, run.model, history, options, sampling)
-
-    def shown(self, example: Conversation) -> str:
-        return conversation_text(example)
 
     # Scores ---------------------------------------------------------------------------------------------------
 
@@ -203,18 +196,6 @@ class Responses(Written):
         title = "perplexity by turns before the response"
         lines += length_lines(title, scores["by_turns_read"], "perplexity", "responses")
         return [*lines, *signature_lines(scores), *note_lines(scores, "history_cut", "cut_off")]
-
-
-def _histories(input: Turns, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
-    """Conversations as a model reads them, each with the speaker who responds."""
-    if speaker is not None:
-        input.speakers.check(speaker, "speaker")
-    for n, one in enumerate(conversations):
-        if not one.turns:
-            raise ConfigError(f"conversation {n} has no turn to respond to")
-    numbers = [input.speakers.number(input.who_responds(one, speaker)) for one in conversations]
-    encoded = input.encode(conversations).conversations
-    return [History(turns, number) for turns, number in zip(encoded, numbers, strict=True)]
 
 
 _LAST = 2

@@ -348,61 +348,55 @@ class Alignments(list[WordAlignment]):
         return "\n".join(map(str, self))
 
 
-class Aligner:
-    """Word aligner: each target word is linked to the source word with the largest attention weight.
-
-    Weights are read from `place`: the given layer (negative from the end), head or "mean" of all, and state, or those
-    of `usual_place`.
+def place_of(
+    run: Any, layer: int | None = None, head: int | Literal["mean"] | None = None, state: State | None = None
+) -> AttentionPlace:
+    """The given layer (negative from the end), head or "mean" of all, and state, where given; else `usual_place`.
 
     Raises:
         ConfigError: The run does not attend to its source, or lacks the layer or the head.
     """
+    layers, usual = layers_of(run.model, run.config.model.name), usual_place(run.task, run.model)
+    if layer is not None and not -len(layers) <= layer < len(layers):
+        have = "1 layer attends" if len(layers) == 1 else f"{len(layers)} layers attend"
+        raise ConfigError(f"no layer {layer}: {have} to the source in '{run.folder}', counted from 0")
+    chosen = usual.layer if layer is None else layers[layer]
+    num_heads = getattr(source_attention(run.model)[chosen], "num_heads", 1)
+    if isinstance(head, int) and not 0 <= head < num_heads:
+        are = "is 1 head" if num_heads == 1 else f"are {num_heads} heads"
+        raise ConfigError(f"no head {head}: there {are} in '{run.folder}', counted from 0")
+    heads = usual.heads if head is None else None if head == "mean" else (head,)
+    return AttentionPlace(chosen, heads, usual.state if state is None else state)
 
-    def __init__(
-        self,
-        run: Any,
-        *,
-        layer: int | None = None,
-        head: int | Literal["mean"] | None = None,
-        state: State | None = None,
-    ) -> None:
-        self.run = run
-        layers, usual = layers_of(run.model, run.config.model.name), usual_place(run.task, run.model)
-        if layer is not None and not -len(layers) <= layer < len(layers):
-            have = "1 layer attends" if len(layers) == 1 else f"{len(layers)} layers attend"
-            raise ConfigError(f"no layer {layer}: {have} to the source in '{run.folder}', counted from 0")
-        chosen = usual.layer if layer is None else layers[layer]
-        num_heads = getattr(source_attention(run.model)[chosen], "num_heads", 1)
-        if isinstance(head, int) and not 0 <= head < num_heads:
-            are = "is 1 head" if num_heads == 1 else f"are {num_heads} heads"
-            raise ConfigError(f"no head {head}: there {are} in '{run.folder}', counted from 0")
-        heads = usual.heads if head is None else None if head == "mean" else (head,)
-        self.place = AttentionPlace(chosen, heads, usual.state if state is None else state)
 
-    def align(self, pairs: Sequence[Pair], scores: bool = False) -> list[WordAlignment]:
-        """The links of each pair; with `scores`, also its score."""
-        log_probs, run = [math.nan] * len(pairs), self.run
-        if scores:
-            nats, _, tokens = run.task.judged(run.model, run.task.input.encode(_stripped(pairs))).T.tolist()
-            log_probs = [-loss / count for loss, count in zip(nats, tokens, strict=True)]
-        result = []
-        for found, pair, score in zip(self.links(pairs), pairs, log_probs, strict=True):
-            cells = sorted(found)
-            blank = not pair.source.strip() or not pair.target.strip()
-            weights = tuple(found[cell] for cell in cells)
-            result.append(WordAlignment(tuple(cells), weights, math.nan if blank else score))
-        return result
+def links_at(
+    run: Any, place: AttentionPlace, pairs: Sequence[Pair], written: Sequence[Sequence[int]] | None = None
+) -> list[dict[Cell, float]]:
+    """Each pair's links with their weights: of each target word to the source word with the largest weight.
 
-    def links(self, pairs: Sequence[Pair], written: Sequence[Sequence[int]] | None = None) -> list[dict[Cell, float]]:
-        """Each pair's links with their weights; `written` are the targets' tokens if known."""
-        found: list[dict[Cell, float]] = [{} for _ in pairs]
-        work, place = self.run.task, self.place
-        for n, weights in word_weights(work, self.run.model, _stripped(pairs), place.layer, place.state, written):
-            mean = place.mean(weights)  # (target words, source words)
-            for j, i in enumerate(mean.argmax(1).tolist()):
-                if mean[j, i] > 0:
-                    found[n][i, j] = float(mean[j, i])
-        return found
+    `written` are the targets' tokens, if known.
+    """
+    found: list[dict[Cell, float]] = [{} for _ in pairs]
+    for n, weights in word_weights(run.task, run.model, _stripped(pairs), place.layer, place.state, written):
+        mean = place.mean(weights)  # (target words, source words)
+        found[n] = {(i, j): float(mean[j, i]) for j, i in enumerate(mean.argmax(1).tolist()) if mean[j, i] > 0}
+    return found
+
+
+def alignments(run: Any, place: AttentionPlace, pairs: Sequence[Pair], scores: bool = False) -> Alignments:
+    """The links of each pair; with `scores`, also its score."""
+    log_probs = [math.nan] * len(pairs)
+    if scores:
+        nats, _, tokens = run.task.judged(run.model, run.task.input.encode(_stripped(pairs))).T.tolist()
+        log_probs = [
+            -loss / count if pair.source.strip() and pair.target.strip() else math.nan
+            for loss, count, pair in zip(nats, tokens, pairs, strict=True)
+        ]
+    made = []
+    for links, score in zip(links_at(run, place, pairs), log_probs, strict=True):
+        cells = sorted(links)
+        made.append(WordAlignment(tuple(cells), tuple(links[cell] for cell in cells), score))
+    return Alignments(made, place)
 
 
 def _stripped(pairs: Sequence[Pair]) -> list[Pair]:
@@ -454,7 +448,7 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
     """
     if not run.model.aligns:
         return {}
-    found = Aligner(run).links(pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
+    found = links_at(run, place_of(run), pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
     links = [
         _character_links(*both) if both[0].links is None else both[0].links for both in zip(pairs, found, strict=True)
     ]
@@ -471,11 +465,6 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
             right[layer] = right.get(layer, 0) + np.array(counts)[..., 0]
         linked += counts[0][0][1]
     return {layer: (counts.max(0) / max(1, linked)).tolist() for layer, counts in right.items()}
-
-
-def aligner(run: Any, **options: Any) -> Aligner:
-    """A word aligner; options as of `align`."""
-    return Aligner(run.members[0], **options)
 
 
 def align(
@@ -503,8 +492,8 @@ def align(
     if isinstance(target, WrittenText):
         return links_of(run, str(source).strip(), target)
     if isinstance(source, str) and isinstance(target, str):
-        alignments: Any = align(run, [source], [target], **options)
-        return list(alignments[0].links)
+        one: Any = align(run, [source], [target], **options)
+        return list(one[0].links)
     if isinstance(source, str) or isinstance(target, str):
         raise ConfigError("align takes two texts, or a list of sources and a list of targets")
     if len(source) != len(target):
@@ -512,8 +501,8 @@ def align(
         raise ConfigError(f"{counts} were given; align takes a target for each source")
     pairs = [Pair(*sides) for sides in zip(source, target, strict=True)]
     scores = options.pop("scores", False)
-    reads = aligner(run, **options)
-    return Alignments(reads.align(pairs, scores), reads.place)
+    first = run.members[0]
+    return alignments(first, place_of(first, **options), pairs, scores)
 
 
 def links_of(run: Any, source: str, prediction: WrittenText) -> list[Cell]:
@@ -526,7 +515,7 @@ def links_of(run: Any, source: str, prediction: WrittenText) -> list[Cell]:
         ids = run.task.input.source_tokenizer.encode(source).ids[: weights.shape[1]]
         of_words = Words.of(run.task.input.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))
         return [(i, j) for j, i in enumerate(of_words.argmax(1).tolist())]
-    return list(Aligner(run).links([Pair(source, "")], [prediction.ids])[0])
+    return list(links_at(run, place_of(run), [Pair(source, "")], [prediction.ids])[0])
 
 
 def alignment_scores(run: Any, pairs: Sequence[Pair], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
@@ -537,7 +526,7 @@ def alignment_scores(run: Any, pairs: Sequence[Pair], gold: str | Path) -> tuple
     Returns:
         `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and remarks on the file.
     """
-    (links, notes), reads = read_gold(gold, pairs), aligner(run)
-    measures = alignment_measures([one.links for one in reads.align(pairs)], links)
-    scores = shown(measures, run.config.evaluation.bootstrap)
-    return {**scores, "alignment_place": reads.place.values()}, notes
+    (links, notes), run = read_gold(gold, pairs), run.members[0]
+    made = alignments(run, place_of(run), pairs)
+    scores = shown(alignment_measures(made.links, links), run.config.evaluation.bootstrap)
+    return {**scores, "alignment_place": made.place.values()}, notes

@@ -85,15 +85,37 @@ class Truths:
 
 
 @dataclass(frozen=True)
-class Named(Head):
-    """Answers of a set of names that are learned from the training examples; the number of each is its place."""
+class Labels(Head):
+    """One label for each example, or several; tags are labels of its words.
+
+    They are learned from the training examples; the number of a label is its place.
+    """
 
     labels: tuple[str, ...] = ()
+
+    @property
+    def select(self) -> str:  # type: ignore[override]
+        return "micro_f1" if self.several else "accuracy"
+
+    @property
+    def several(self) -> bool:
+        """True if an example may have several labels, or none."""
+        return bool(getattr(self.config.data, "several_labels", False))
+
+    @property
+    def sigmoid(self) -> bool:
+        """True if each output is a separate decision; then two classes share one output."""
+        return bool(self.config.model.settings.get("head") == "sigmoid")
+
+    @property
+    def weighting(self) -> Literal["none", "balanced"] | dict[str, float]:
+        """How much each class counts in the loss, as configured."""
+        return getattr(self.config.data, "class_weights", "none")
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
         labels = self.known(config, splits)
         check_labels(labels)
-        weights = getattr(config.data, "class_weights", "none")
+        weights = replace(self, config=config).weighting
         for label in weights if isinstance(weights, dict) else ():
             if label not in labels:
                 what = f"no training {spec_of(config.task).unit} has the label '{label}'{suggest(label, labels)}"
@@ -121,7 +143,7 @@ class Named(Head):
         return replace(self, labels=tuple(labels))
 
     def rows(self) -> Mapping[str, Rows]:
-        return {"labels": Rows(self.labels)}
+        return {"labels": Rows([" against ".join(self.labels)] if self.sigmoid and not self.several else self.labels)}
 
     def number(self, label: str, origin: str) -> int:
         """The number of a label.
@@ -132,10 +154,6 @@ class Named(Head):
         if label not in self.labels:
             raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, self.labels)}")
         return self.labels.index(label)
-
-    def counted(self, examples: Sequence[Any]) -> dict[str, int]:
-        """How often each label occurs."""
-        raise NotImplementedError
 
     def lines(self, work: Work) -> list[str]:
         counts = {split: self.counted(work.splits.examples[split]) for split in work.split_names}
@@ -148,45 +166,10 @@ class Named(Head):
     def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         return super().scoring_memory(work, model, activations) + library_memory(work.split_names)
 
-    def check_alike(self, other: Head) -> str:
-        mine, theirs = self.labels, getattr(other, "labels", ())
-        if mine == theirs:
-            return ""
-        only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
-        return f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
-
-
-@dataclass(frozen=True)
-class Labels(Named):
-    """One label for each example, or several."""
-
-    @property
-    def select(self) -> str:
-        return "micro_f1" if self.several else "accuracy"
-
-    @property
-    def several(self) -> bool:
-        """True if an example may have several labels, or none."""
-        return bool(getattr(self.config.data, "several_labels", False))
-
-    @property
-    def sigmoid(self) -> bool:
-        """True if each output is a separate decision; then two classes share one output."""
-        return bool(self.config.model.settings.get("head") == "sigmoid")
-
-    def rows(self) -> Mapping[str, Rows]:
-        if self.sigmoid and not self.several:
-            return {"labels": Rows([" against ".join(self.labels)])}
-        return super().rows()
-
-    @property
-    def weighting(self) -> Literal["none", "balanced"] | dict[str, float]:
-        """How much each class counts in the loss, as configured."""
-        return getattr(self.config.data, "class_weights", "none")
-
     # Truths -------------------------------------------------------------------------------------------------------
 
-    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Truths:
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
+        """The `Truths` of examples."""
         sets, numbers = label_sets_in(examples)
         known = {label: number for number, label in enumerate(self.labels)}
         for place, labels in enumerate(sets):
@@ -206,7 +189,7 @@ class Labels(Named):
             table[row, labels] = 1.0
         return torch.from_numpy(table[numbers[np.asarray(rows, np.int64)]])
 
-    def collate(self, truths: Truths, batch: Batch, draw: Draw | None) -> Batch:
+    def collate(self, truths: Any, batch: Batch, draw: Draw | None) -> Batch:
         targets = {"labels": self.true(truths, batch.rows)}
         if draw is not None and self.weighting != "none":
             targets["weights"] = torch.tensor(self.class_weights(truths))
@@ -269,12 +252,13 @@ class Labels(Named):
         second = torch.sigmoid(logits)
         return second if self.several else torch.cat([1 - second, second], dim=-1)
 
-    def decode(self, model: Any, states: Tensor, batch: Batch) -> Sequence[Tensor]:
+    def decode(self, model: Any, states: Tensor, batch: Batch) -> Sequence[Any]:
+        """The probability of each label, `(num_labels,)`, of each example."""
         return [*self.probabilities(states.float().cpu())]
 
     # Answers ------------------------------------------------------------------------------------------------------
 
-    def predict(self, answer: Tensor, example: Any = None, input: Input | None = None) -> LabelPrediction:
+    def predict(self, answer: Any, example: Any = None, input: Input | None = None) -> Any:
         """The prediction from the probability of each label, `(num_labels,)`."""
         values = dict(zip(self.labels, answer.tolist(), strict=True))
         if not self.several:
@@ -285,18 +269,18 @@ class Labels(Named):
         certain = math.prod(max(p, 1 - p) for p in values.values())
         return LabelPrediction(",".join(chosen), chosen, certain, values, several=True)
 
-    def blank(self, example: Any) -> LabelPrediction:
-        """The prediction for a blank text."""
+    @property
+    def blank(self) -> LabelPrediction:  # type: ignore[override]
         return LabelPrediction("", (), 0.0, {}, self.several)
 
-    def measures(self, predictions: Sequence[LabelPrediction], examples: Sequence[Any]) -> Sequence[Measure]:
+    def measures(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[Measure]:
         sets, numbers = label_sets_in(examples)
         true = np.array([[label in labels for label in self.labels] for labels in sets])[numbers]
         said = np.array([[label in one.labels for label in self.labels] for one in predictions])
         return f1_measures(true, said)
 
     def outcomes(
-        self, predictions: Sequence[LabelPrediction], examples: Sequence[Any], input: Input, others: Any = None
+        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
         """As for every head; `others` are the labels, and whether there may be several, of a comparison."""
         labels, several = (self.labels, self.several) if others is None else others
@@ -314,13 +298,6 @@ class Labels(Named):
             return [sets[number] for number in numbers.tolist()]
         return [example.labels for example in examples]
 
-    def nats(self, predictions: Sequence[LabelPrediction], examples: Sequence[Any]) -> list[float] | None:
-        """What each prediction costs; None for several labels."""
-        if self.several:
-            return None
-        both = zip(predictions, self.truths(examples), strict=True)
-        return [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in both]
-
     # What an attribution may ask ----------------------------------------------------------------------------------
 
     def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
@@ -333,10 +310,6 @@ class Labels(Named):
 
         return Asked(f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than else ""), score)
 
-    def contrast(self, answer: Tensor, other: Tensor) -> tuple[str | None, str | None]:
-        own, there = (self.labels[int(one.argmax())] for one in (answer, other))
-        return there, own if own != there else None
-
     def logit_of(self, logits: Tensor, number: int) -> Tensor:
         """The logit of a label, `(rows,)`; of two labels with one output, the first has the negative one."""
         if self.sigmoid and not self.several:
@@ -347,7 +320,7 @@ class Labels(Named):
 
     report = staticmethod(label_body)  # type: ignore[assignment]
 
-    def remarks(self, work: Work) -> list[str]:
+    def notes(self, work: Work) -> list[str]:
         counts, unit = self.counted(work.splits.examples["train"]), work.unit
         if not self.several:
             may_weigh = "class_weights" in type(work.config.data).model_fields and self.weighting == "none"
@@ -362,12 +335,24 @@ class Labels(Named):
         lines = [f"no training {unit} has the label '{label}': left out" for label in never]
         return lines + spelling_lines(counts)
 
-    def check_alike(self, other: Head) -> str:
-        if differ := super().check_alike(other):
-            return differ
-        if self.several != (many := bool(getattr(other, "several", False))):
-            return f"data.several_labels is {self.several} in one and {many} in the other"
-        return ""
+
+def nats_of(head: Head, predictions: Sequence[Any], examples: Sequence[Any]) -> list[float] | None:
+    """What each prediction of one label costs, in nats; None of other heads."""
+    if head.per_token or not isinstance(head, Labels) or head.several:
+        return None
+    both = zip(predictions, head.truths(examples), strict=True)
+    return [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in both]
+
+
+def difference_of(head: Head, other: Head) -> str:
+    """Why runs with these heads cannot answer together; "" if they can."""
+    mine, theirs = getattr(head, "labels", ()), getattr(other, "labels", ())
+    if only := [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]:
+        return f"their labels differ, only one has '{only[0]}'"
+    if mine != theirs:
+        return "their labels are in different orders"
+    several, many = bool(getattr(head, "several", False)), bool(getattr(other, "several", False))
+    return "" if several == many else f"data.several_labels is {several} in one and {many} in the other"
 
 
 def check_sigmoid(head: Labels, kind: str, also: str = "") -> None:

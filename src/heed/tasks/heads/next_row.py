@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -81,31 +81,28 @@ class NextRow(Head):
 
     options: ClassVar = SeriesHead
     names: ClassVar = "next"
-    select: ClassVar = "loss"
     keywords: ClassVar[Mapping[str, Any]] = {"horizon": None}
 
-    asked_rows: int | None = None
+    horizon: int | None = None
     """Rows to forecast; `data.horizon` by default."""
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def __post_init__(self) -> None:
+        if self.horizon and not 1 <= self.horizon <= LONGEST:
+            raise ConfigError(f"horizon is {self.horizon}, expected 1 to {LONGEST:,} rows")
+
+    def settled(self, options: SeriesHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         assert isinstance(work.input, Windows)
         season = work.config.data.season
-        known = isinstance(season, int) and 1 < season <= work.input.window // 2 and given.get("difference", True)
-        return {"season": season} if known and "season" not in given else {}
+        known = isinstance(season, int) and 1 < season <= work.input.window // 2 and options.difference
+        return options.model_dump() | ({"season": season} if known and "season" not in given else {})
 
     def build(self, body: Any, options: SeriesHead, facts: Facts) -> Forecaster:
         return Forecaster(body, len(facts.rows["columns"]), options)
 
-    def with_options(self, **options: Any) -> Self:
-        horizon = options.get("horizon")
-        if horizon and not 1 <= horizon <= LONGEST:
-            raise ConfigError(f"horizon is {horizon}, expected 1 to {LONGEST:,} rows")
-        return replace(self, asked_rows=horizon or None)
-
     @property
-    def horizon(self) -> int:
+    def asked_rows(self) -> int:
         """Rows to forecast."""
-        rows: int = self.asked_rows or self.config.data.horizon
+        rows: int = self.horizon or self.config.data.horizon
         return rows
 
     def encode(self, examples: Sequence[Stretch], input: Input | None = None) -> None:
@@ -121,7 +118,7 @@ class NextRow(Head):
 
     def states(self, model: Forecaster, batch: Batch, carried: Any = None) -> Tensor:
         """The rows that follow each row, `(batch, rows, columns)`: in training the window, or else also a forecast."""
-        states: Tensor = model(**{"further": self.horizon - 1, **batch.inputs})
+        states: Tensor = model(**{"further": self.asked_rows - 1, **batch.inputs})
         return states
 
     def loss(self, model: Forecaster, states: Tensor, batch: Batch, smoothing: float) -> Tensor:
@@ -132,12 +129,12 @@ class NextRow(Head):
     def judge(self, model: Forecaster, states: Tensor, batch: Batch) -> Tensor:
         rows = batch.targets["rows"]
         known = ~rows.isnan()  # others are padding
-        wrong = states[:, -self.horizon :][:, : rows.shape[1]].double() - rows
+        wrong = states[:, -self.asked_rows :][:, : rows.shape[1]].double() - rows
         squares, count = wrong.square().where(known, 0.0).sum((1, 2)), known.sum((1, 2)).double()
         return torch.stack([squares, torch.zeros_like(count), count], dim=1)
 
     def decode(self, model: Forecaster, states: Tensor, batch: Batch) -> Sequence[Tensor]:
-        return [*states[:, -self.horizon :].double().cpu()]
+        return [*states[:, -self.asked_rows :].double().cpu()]
 
     def predict(self, answer: Tensor, example: Any = None, input: Input | None = None) -> Values:  # type: ignore[override]
         assert isinstance(input, Windows) and input.standard is not None

@@ -68,8 +68,6 @@ class NextToken(Head):
         "repetition_penalty": 1.0,
         "num_best": 1,
     }
-    select: ClassVar = "loss"
-
     targets: str = "tokens"
 
     # Training -------------------------------------------------------------------------------------------------
@@ -190,7 +188,7 @@ def _validated(work: Any, input: Stream) -> tuple[list[NDArray[Any]], int]:
     encoded: Any = work.encoded("valid")
     stream: TokenStream = encoded
     if work.valid_share == 1.0:
-        return [stream.document(n) for n in range(stream.num_documents)], input.num_answers("valid", work)
+        return [stream.document(n) for n in range(stream.num_documents)], input.num_bytes("valid", work)
     size = max(1, min(_PIECE_TOKENS, math.ceil(work.valid_share * len(stream))))
     first = np.arange(0, len(stream), round(size / work.valid_share))
     last = np.searchsorted(stream.starts, first, side="right")  # a piece ends with its document

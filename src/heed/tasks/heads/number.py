@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -83,7 +83,7 @@ class Number(Head):
 
     names: ClassVar = "number"
     is_number: ClassVar = True
-    select: ClassVar = "loss"
+    blank: ClassVar = NumberPrediction(None)
 
     standard: Standard | None = None
     labels: ClassVar[tuple[str, ...]] = ()
@@ -159,9 +159,6 @@ class Number(Head):
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
 
-    def blank(self, example: Any) -> NumberPrediction:
-        return NumberPrediction(None)
-
     def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
         if (label := target or rather_than) is not None:
             raise ConfigError(f"the model predicts one number, {self.name!r}, and no labels; leave out {label!r}")
@@ -188,21 +185,10 @@ class Number(Head):
 
 
 @dataclass(frozen=True)
-class RowLabels(Labels):
-    """Labels of rows, which are counted again whenever a run is opened."""
-
-    def notes(self, work: Work) -> list[str]:
-        return super().remarks(work)
-
-    def remarks(self, work: Work) -> list[str]:
-        return []
-
-
-@dataclass(frozen=True)
 class LabelsOrNumber(Head):
     """Labels or a number, as `data.target` says; what it learns or restores is one of the two."""
 
-    labels: Labels = RowLabels()
+    labels: Labels = field(default_factory=Labels)
     number: Number = Number()
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -192,7 +192,8 @@ class TextLabels(Labels):
             fields["ngram_characters"] = usual_characters(size, effort_of(work))
         return with_pooling(fields, options, given, work)
 
-    def follows(self, work: Work) -> tuple[str, ...]:
+    @property
+    def follows(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("head",) if self.sigmoid == self.several else ()
 
     def build(self, body: Any, options: ClassificationHead, facts: Facts) -> Classifier:
@@ -212,13 +213,9 @@ class TextLabels(Labels):
         shared = self.sigmoid and not self.several  # one output for two classes
         return Targets(true[:, shared:], weights, exclusive=not self.sigmoid)
 
-    def start(self, model: Any, work: Work) -> Mapping[str, Any]:  # type: ignore[override]
-        linear = cast(Any, work.input).linear
-        return {} if linear is None else {"ngrams": linear}
-
     def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
-        batch, fitting = round(work.input.at_once * activations), characters_of(work.splits.examples["train"])
+        batch, fitting = round(work.at_once * activations), characters_of(work.splits.examples["train"])
         return max(batch, fitting_memory(fitting)) + library_memory(["test"])
 
     def outcomes(
@@ -227,6 +224,3 @@ class TextLabels(Labels):
         made = super().outcomes(predictions, examples, input, others)
         made.details["cut"] = sum(one.unread > 0 for one in predictions)
         return made
-
-    def shown_truth(self, example: Any) -> str:
-        return " ".join(dict.fromkeys(example.labels))

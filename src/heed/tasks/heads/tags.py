@@ -29,7 +29,7 @@ from heed.tasks.base.head_options import TaggingHead
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.report import interval, per_name, score_lines
 from heed.tasks.contracts import Batch, Draw, Facts, Input
-from heed.tasks.heads.labels import Named
+from heed.tasks.heads.labels import Labels
 from heed.tasks.heads.states import states_of
 from heed.tasks.inputs.words import Typed, typed
 from heed.tasks.work import Work
@@ -274,7 +274,7 @@ _ERRORS = 100
 
 
 @dataclass(frozen=True)
-class Tags(Named):
+class Tags(Labels):
     """A tag for each word. The B- and I- of every type of entities are known, though training has only one of them."""
 
     options: ClassVar = TaggingHead
@@ -285,7 +285,7 @@ class Tags(Named):
     targets: str = "words"
 
     @property
-    def select(self) -> str:
+    def select(self) -> str:  # type: ignore[override]
         return "accuracy" if self.plain else "entity_f1"
 
     @property
@@ -307,6 +307,15 @@ class Tags(Named):
         labels = super().known(config, splits)
         types = {label[2:] for label in labels if is_entity_tag(label)}
         return label_order({*labels, *(f"{letter}-{kind}" for letter in "BI" for kind in types)})
+
+    def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Any]:
+        head: Any
+        config, head = super().learn(config, splits)
+        known = {*head.labels}
+        for sentence in splits.examples["valid"]:
+            if not known.issuperset(sentence.tags):
+                head._refuse(sentence)
+        return config, head
 
     def settled(self, options: TaggingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         if work.config.evaluation.select_by == "entity_f1" and self.plain:
@@ -338,10 +347,7 @@ class Tags(Named):
                 self._refuse(truths.sentences[number])
         return replace(batch, targets={"tags": pad_rows(rows)[0]}, num_targets=sum(map(len, rows)))
 
-    def remarks(self, work: Work) -> list[str]:
-        truths = work.truths("valid")
-        for sentence in truths.sentences if truths.tags.values[0].min(initial=0) < 0 else ():
-            self._refuse(sentence)
+    def notes(self, work: Work) -> list[str]:
         return []
 
     def _refuse(self, sentence: Sentence) -> None:
@@ -398,9 +404,6 @@ class Tags(Named):
     def counted(self, examples: Sequence[Sentence]) -> dict[str, int]:
         """How often each tag occurs."""
         return {**dict.fromkeys(self.labels, 0), **Counter(tag for example in examples for tag in example.tags)}
-
-    def shown_truth(self, example: Sentence) -> str:
-        return " ".join(dict.fromkeys(example.tags))
 
     # Scores -------------------------------------------------------------------------------------------------------
 

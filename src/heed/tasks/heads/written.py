@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,15 +20,15 @@ from torch import Tensor
 from heed.data.batch import pad_shifted
 from heed.data.examples import evenly
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Measure, Outcomes, values_of
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
-from heed.tasks.base.report import best_baseline, counted
-from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, or_usual, output_measures
-from heed.tasks.base.writing_run import SEARCH, scores_beside_baselines
+from heed.tasks.base.report import counted
+from heed.tasks.base.writing import WrittenText, bleu_of, cached_bytes, or_usual, output_measures
+from heed.tasks.base.writing_run import SEARCH
 from heed.tasks.contracts import Batch, Draw, Head
+from heed.tasks.heads.states import judged_tokens
 from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.device import kept_bytes
@@ -44,6 +44,19 @@ _POSITIONS = 512
 """Positions whose logits are in memory together when references are scored."""
 
 
+class TextScores(NamedTuple):
+    """By what texts are scored, besides exact match (see `output_measures`)."""
+
+    all: tuple[str, ...] = ()
+    """In reports."""
+    quick: tuple[str, ...] = ()
+    """In validations and of baselines."""
+    by_length: tuple[str, ...] = ()
+    """In reports also for ranges of source length."""
+    select: str = "loss"
+    """The best checkpoint is chosen by this."""
+
+
 @dataclass(frozen=True)
 class Written(Head):
     """Texts that a model writes, each after a first token."""
@@ -52,17 +65,14 @@ class Written(Head):
     writes: ClassVar[bool] = True
     samples: ClassVar[bool] = True
     keywords: ClassVar[Mapping[str, Any]] = SEARCH
-    of_texts: ClassVar[tuple[str, ...]] = ("bleu", "chrf")
-    """Scores of texts, besides exact match, of reports (see `output_measures`)."""
     longest_output: ClassVar[int | None] = None
     """Most tokens of an output, unless the configuration sets it; None for what the references need."""
 
     tokenizer: TextTokenizer = None  # type: ignore[assignment]  # of the texts; known once the input has learned
+    scores: TextScores = TextScores(("bleu", "chrf"), ("bleu", "chrf"))  # noqa: RUF009  # a tuple
 
-    @property
-    def quick_scores(self) -> tuple[str, ...]:
-        """Scores of texts in validations and of baselines."""
-        return self.of_texts
+    select = property(lambda self: self.scores.select)
+    by_length = property(lambda self: self.scores.by_length)
 
     @staticmethod
     def combined(models: Sequence[Any]) -> Any:
@@ -109,24 +119,14 @@ class Written(Head):
         return loss_at((targets["target_mask"], batch.num_targets), states, targets["labels"], model.output, smoothing)
 
     def judge(self, model: Any, states: Any, batch: Batch) -> Tensor:
-        """Nats of each text, its tokens that were the most probable, without unknown ones, and all its tokens.
-
-        Logits exist for a part of the positions at a time.
-        """
-        real = batch.targets["target_mask"]
+        """Nats of each text, its tokens that were the most probable, without unknown ones, and all its tokens."""
+        real, unknown = batch.targets["target_mask"], self.tokenizer.special.unknown
         hidden, labels, owners = states[real], batch.targets["labels"][real], real.nonzero()[:, 0]
-        sums = torch.zeros(len(real), 3, dtype=torch.float64, device=real.device)
-        for start in range(0, len(owners), _POSITIONS):
-            part = slice(start, start + _POSITIONS)
-            log_probs = torch.log_softmax(model.logits(hidden[part]).float(), dim=-1)
-            nats = -log_probs.gather(1, labels[part].unsqueeze(1)).squeeze(1).double()
-            right = (log_probs.argmax(-1) == labels[part]) & (labels[part] != self.tokenizer.special.unknown)
-            sums.index_add_(0, owners[part], torch.stack([nats, right.double(), torch.ones_like(nats)], 1))
-        return sums.cpu()
+        return judged_tokens(model.logits, hidden, labels, owners, len(real), _POSITIONS, unknown)
 
     def validated(self, work: Any, model: Any) -> dict[str, float]:
         """All references are judged, and texts are written for some of the validation examples."""
-        units = work.input.units(work.encoded("valid"))
+        units = work.encoded("valid")
         numbers = work.validated_part(range(len(units)))
         judged = current().map(lambda part: work.judged_units(model, units, part), [*numbers])
         nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
@@ -143,7 +143,7 @@ class Written(Head):
 
     def measures_of(self, texts: Sequence[str], references: Sequence[str]) -> list[Measure]:
         """The scores of texts in validations and of baselines."""
-        return output_measures(texts, references, self.quick_scores, self.tokenizer, self.bleu_tokenize)
+        return output_measures(texts, references, self.scores.quick, self.tokenizer, self.bleu_tokenize)
 
     # Writing --------------------------------------------------------------------------------------------------
 
@@ -248,36 +248,11 @@ class Written(Head):
         texts = predict(examples)
         return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
 
-    def beside_baseline(
-        self, run: Any, examples: Sequence[Any], found: list[list[WrittenText]]
-    ) -> list[list[WrittenText]]:
-        """Outputs for examples with those of the best baseline by the run's report; None for an example without texts.
-
-        Raises:
-            ConfigError: The report has no baselines.
-            DataError: The data from which the baseline learns cannot be read; the message names the file.
-        """
-        name = best_baseline(scores_beside_baselines(run.members[0].report))
-        if name is None:
-            raise ConfigError(
-                f"'{run.folder}' has no scores of baselines, by which to choose one; training writes them into its "
-                "report at the end"
-            )
-        try:
-            if name not in run.baseline_writers:
-                run.examples("train")
-                raise DataError("it has changed since the report was written")
-            texts = iter(run.baseline_writers[name]([one for one in examples if one.source.strip()]))
-        except DataError as error:
-            raise DataError(f"the baseline '{name}' needs the training data: {error}") from None
-        beside = [BaselineText(name, next(texts)) if one.source.strip() else None for one in examples]
-        return [[replace(one, baseline=text) for one in each] for each, text in zip(found, beside, strict=True)]
-
 
 def settings(config: Any, work: Any) -> Any:
     """A settled configuration with `generation.max_length` and BLEU's tokenizer set."""
     head = work.head
-    if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.quick_scores and not work.is_imported:
+    if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.scores.quick and not work.is_imported:
         references = work.input.references(evenly(work.splits.examples["train"], _FEW))
         if references:
             script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}

@@ -11,7 +11,6 @@ SPEC = TaskSpec(
     flags=(
         NBEST,
         JSON,
-        Flag("predict", "csv", bool, "CSV, with the probability of every label.", default=False),
         SORT,
         ERRORS,
         Flag(

@@ -16,14 +16,13 @@ from torch import Tensor
 from heed.data.kinds.pictures import pictures_of
 from heed.data.pictures.decode import Decoded, eight_bits
 from heed.data.pictures.sizing import Box
-from heed.errors import ConfigError, DataError, nearest, whole_number
+from heed.errors import ConfigError, nearest, whole_number
 from heed.models.base import ImageEncoder
 from heed.show.document import Shown
-from heed.show.picture_drawing import ShownDistances, ShownPicture
+from heed.show.picture_drawing import ShownPicture
 from heed.tasks import capability
-from heed.tasks.base.attributing import chosen
 from heed.tasks.base.beside import check_beside, other_of, several_of
-from heed.tasks.base.labels import answer_of_labels
+from heed.tasks.base.labels import LabelPrediction, answer_of_labels
 from heed.tasks.base.looking import watched
 from heed.tasks.contracts import Head
 from heed.tasks.heads.labels import Labels
@@ -37,7 +36,7 @@ from heed.watch.interventions import MOST_MAPS, effect_of
 from heed.watch.looks import ROLLOUT, Choice
 from heed.watch.maps import Axis
 from heed.watch.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
-from heed.watch.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
+from heed.watch.picture_maps import Patches, SeenAttention, cells_of, class_activation, saliency
 from heed.watch.trace import Trace, edit, trace
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
@@ -60,13 +59,18 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
     return Patches(grid, body.leading, size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
 
 
+def lacks_classes(head: Any) -> bool:
+    """True for a model imported without a classifier: it has attention, but no score to take gradients of."""
+    return not head.labels and not head.is_number
+
+
 def check_classes(head: Head) -> None:
     """Refuse to predict with a model imported without a classifier.
 
     Raises:
         ConfigError: The model has no classes.
     """
-    if isinstance(head, Labels) and not head.labels:
+    if lacks_classes(head):
         raise ConfigError(
             f"the model has no classes: it was imported from {head.config.data.name}, which has no classifier; "
             "train a classifier from it: heed train images FOLDER --from RUN"
@@ -97,13 +101,10 @@ class Looking:
         Raises:
             ConfigError: There is no such label.
         """
-        if not isinstance(self.head, Labels):
-            self.head.asked(self.answer, label, None)
-        elif label is not None:
-            chosen(label, self.head.labels, "label")
-        elif self.head.labels:
-            label = self.head.labels[int(self.answer.argmax())]
-        return label or ""
+        if label is None:
+            return self.head.labels[int(self.answer.argmax())] if self.head.labels else ""
+        self.head.asked(self.answer, label, None)
+        return label
 
     def named(self, label: str) -> str:
         """What the gradients are of, in titles: "the score of '7'"."""
@@ -144,12 +145,9 @@ class Looking:
         self, work: Any, picture: Decoded, source: str, maps: Sequence[PictureMap], notes: Sequence[str] = ()
     ) -> PictureLook:
         """A look with these maps over the picture."""
-        labels: Sequence[str] = self.head.labels
-        if isinstance(self.head, Labels):
-            ranked = sorted(zip(labels, self.answer.tolist(), strict=False), key=lambda one: -one[1])
-            predicted = self.head.predict(self.answer).label if labels else ""
-        else:
-            ranked, predicted = [], self.head.predict(self.answer).summary()
+        said = None if lacks_classes(self.head) else self.head.predict(self.answer)
+        ranked = said.ranked if isinstance(said, LabelPrediction) else []
+        predicted = said.label if isinstance(said, LabelPrediction) else "" if said is None else said.summary()
         return PictureLook(
             work.title,
             source,
@@ -267,12 +265,8 @@ class Looking:
         return PictureMap(title, saliency(of_unit).cpu(), self.box, "gradient", caption=caption, marked=marked)
 
 
-MOST_PICTURES = 128
-"""Largest number of pictures read for the mean attention distance, as in the paper."""
-
 _CELLS = 8
 _TOP = 5
-_TOGETHER = 16
 
 
 def look_at_picture(
@@ -297,7 +291,7 @@ def look_at_picture(
     """
     work, name = run.task, run.config.model.name
     look = Looking(work, run.model, picture, edits)
-    attention, labels = look.attention, work.head.labels
+    attention = look.attention
     usual: tuple[str, ...] = ("gradient", "saliency", "field")
     if attention is not None:
         usual = ("attention", "rollout", "gradient")
@@ -309,15 +303,13 @@ def look_at_picture(
         )
     elif choice != Choice():
         raise ConfigError(f"model {name} has no attention, so --layer, --head and --mechanism do not apply")
-    if (
-        isinstance(work.head, Labels) and not labels
-    ):  # an imported model without a classifier has attention, but no score to take gradients of
+    if lacks_classes(work.head):
         usual = usual[:2]
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(work.head)
     scored = look.label(label)
     drawn = [one for kind in maps or usual for one in look.maps(kind, choice, patch, scored)]
-    drawn = look.with_effects(drawn) if labels or not isinstance(work.head, Labels) else drawn
+    drawn = drawn if lacks_classes(work.head) else look.with_effects(drawn)
     notes: list[str] = []
     if attribution is not None:
         placed, found = look.attribution(attribution, scored)
@@ -333,28 +325,6 @@ def look_at_picture(
     if attention is None:
         return content
     return replace(content, gallery=attention.gallery(patch), distances=attention.distances(), every=attention.every())
-
-
-def look_at_distances(run: Any, pictures: Sequence[Decoded]) -> Shown:
-    """The mean attention distance of each layer and head over several pictures.
-
-    Raises:
-        ConfigError: The model has no attention.
-    """
-    model = run.model
-    patches = patches_of_body(model.body, Box(0, 0, 1, 1))
-    if patches is None:
-        raise ConfigError(
-            f"{len(pictures)} pictures were given: for several, only the mean attention distance is shown, but model "
-            f"{run.config.model.name} has no attention; give one picture"
-        )
-    each: list[Tensor] = []
-    for start in range(0, len(pictures), _TOGETHER):
-        pixels = run.input.form.tensor(pictures[start : start + _TOGETHER])
-        with watched(model) as seen:
-            model(pixels.to(next(model.parameters()).device))
-        each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
-    return ShownDistances(f"{run.task.title}: mean attention distance", distances_of(each, patches))
 
 
 def look(
@@ -375,8 +345,7 @@ def look(
 
     Args:
         run: A run over pictures.
-        picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
-            several, or a folder, for the mean attention distance of each layer over all of them.
+        picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set.
         edits: Changes of the attention weights (`heed.watch.edits`), also as data or JSON.
         mechanism: Only this attention ("encoder").
         layer: Which layer, from 0, from the end where negative, or "all".
@@ -393,23 +362,17 @@ def look(
         DataError: The picture cannot be read.
     """
     capability(run, "look")
-    arrays, sources = opened(run, picture)
-    if not arrays:
-        raise DataError("no picture was given to look at")
+    pixels, source = opened(run, picture)
     if mechanism == ROLLOUT:
         raise ConfigError("--mechanism rollout is for texts; of a picture it is --map rollout")
     others = several_of(beside)
-    if len(arrays) != 1:
-        if others:
-            raise ConfigError(f"--beside takes one picture, but {len(arrays)} were given")
-        return look_at_distances(run, arrays)
     if len(others) > 1:
         raise ConfigError(f"--beside takes one network for a picture, but {len(others)} were given")
     check_beside(others, edits)
     see = partial(
         look_at_picture,
-        picture=arrays[0],
-        source=sources[0],
+        picture=pixels,
+        source=source,
         choice=Choice(mechanism, layer, head),
         maps=(map,) if isinstance(map, str) else tuple(map),
         patch=place_of(patch) if isinstance(patch, str) else patch,
@@ -478,45 +441,49 @@ def attribute_places(
         raise ConfigError(f"without {without!r} is for texts; a place of a picture is filled with the baseline")
     check_options(method, {"baseline": baseline, "steps": steps}, {"baseline": ("ig", "loo"), "steps": ("ig",)})
     check_classes(run.head)
-    arrays, sources = opened(run, picture)
-    if len(arrays) != 1:
-        raise ConfigError(f"{len(arrays)} pictures were given; an attribution needs exactly one")
-    look = Looking(run.task, run.model, arrays[0], edits_of(edits))
+    pixels, source = opened(run, picture)
+    look = Looking(run.task, run.model, pixels, edits_of(edits))
     placed, of = look.attribution(method, look.label(target), rather_than, baseline or "mean", steps)
-    return AttributedPlaces(look.content(run.task, arrays[0], sources[0], [replace(placed, caption=of.note)]))
+    return AttributedPlaces(look.content(run.task, pixels, source, [replace(placed, caption=of.note)]))
 
 
-def opened(run: Any, pictures: Any) -> tuple[list[Decoded], list[str]]:
-    """The pixels and the name of each of the given pictures; of many, of `MOST_PICTURES` evenly spread ones."""
-    several = pictures if isinstance(pictures, list | tuple) else [pictures]
+def opened(run: Any, picture: Any) -> tuple[Decoded, str]:
+    """The pixels and the name of a picture.
+
+    Raises:
+        ConfigError: There is not exactly one, as in a folder.
+        DataError: It cannot be read.
+    """
+    several = picture if isinstance(picture, list | tuple) else [picture]
     if all(isinstance(one, str | Path) for one in several):
         named = [pair for text in map(str, several) for pair in _named(run, text)]
     else:
-        given = [pictures] if getattr(pictures, "ndim", 0) == 3 else pictures
+        given = [picture] if getattr(picture, "ndim", 0) == 3 else picture
         named = [(example.place, example.origin) for example in pictures_of(given, run.input.access.pixels)]
-    named = named[:: -(-len(named) // MOST_PICTURES) or 1]
+    if len(named) != 1:
+        raise ConfigError(f"{len(named):,} pictures were given; give exactly one")
     # `_named` has opened the run's data if one of its pictures is named.
-    return run.input.access.pixels.read([place for place, _ in named]), [name for _, name in named]
+    ((place, name),) = named
+    return run.input.access.pixels.read([place])[0], name
 
 
 def _named(run: Any, text: str) -> list[tuple[str, str]]:
     """The places and names of the pictures that a text refers to.
 
-    "test:17" is picture 17 of the run's test set, counted from 0, "test" the whole set; names used in reports work
-    too. Anything else is a file, a folder or a pattern.
+    "test:17" is picture 17 of the run's test set, counted from 0; names used in reports work too. Anything else is a
+    file, a folder or a pattern.
     """
     named: Sequence[Any] = ()
     if os.path.exists(text):  # the run's data stays closed: an imported run has none
         pass
-    elif found := re.fullmatch(r"(train|valid|test)(?::(\d+))?", text):
+    elif found := re.fullmatch(r"(train|valid|test):(\d+)", text):
         splits = run.task.split_names
         if found[1] not in splits:
             raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
         named = run.examples(found[1])
-        if found[2] is not None:
-            if whole_number(found[2]) >= len(named):
-                raise ConfigError(f"no picture {text}: the {found[1]} set has {len(named):,} pictures, counted from 0")
-            named = [named[whole_number(found[2])]]
+        if whole_number(found[2]) >= len(named):
+            raise ConfigError(f"no picture {text}: the {found[1]} set has {len(named):,} pictures, counted from 0")
+        named = [named[whole_number(found[2])]]
     elif "#" in text:
         every = (one for split in reversed(run.task.split_names) for one in run.examples(split))
         named = [one for one in every if text in (one.origin, one.place)][:1]

@@ -28,12 +28,11 @@ from heed.tasks.base.report import counted
 from heed.tasks.base.sizing import seconds_of
 from heed.tasks.base.transfer import Parent
 from heed.tasks.contracts import Batch, Input
-from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
+from heed.tasks.heads.labels import Labels, check_sigmoid
 from heed.tasks.heads.number import LabelsOrNumber, Number, NumberPrediction, mean_number, values_of_labels
 from heed.tasks.images.config import ImagesHead
 from heed.tasks.images.look import attribute_places, check_classes, look
-from heed.tasks.images.outputs import PictureOutputs
-from heed.tasks.images.pages import ImagesExaminer, errors_page, samples_page
+from heed.tasks.images.pages import ImagesExaminer, PictureOutputs, errors_page, samples_page
 from heed.tasks.inputs.pictures import FEW, Pictures, PictureSplits, sizing_of
 from heed.tasks.run import Run
 from heed.tasks.work import Baselines, Looks, Task, Work
@@ -105,6 +104,7 @@ class PictureLabels(Labels):
     """One label for each picture; none in a model imported without a classifier."""
 
     options: ClassVar = ImagesHead
+    follows: ClassVar = ("head",)
 
     targets: str = "pictures"
 
@@ -116,10 +116,7 @@ class PictureLabels(Labels):
         check_sigmoid(self, options.head)
         return super().settled(options, given, work)
 
-    def follows(self, work: Work) -> tuple[str, ...]:
-        return ("head",)
-
-    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Truths:
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
         check_classes(self)
         return super().encode(examples, input)
 
@@ -140,7 +137,7 @@ class PictureLabels(Labels):
 
     def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""
-        batch = round(work.input.at_once * activations)
+        batch = round(work.at_once * activations)
         return max(round(0.7 * batch), library_memory(work.split_names))  # measured: 0.5 to 0.9 of a training batch
 
 
@@ -303,7 +300,7 @@ TASK = Task(
     "images",
     input=Pictures(),
     head=LabelsOrNumber("pictures", labels=PictureLabels(), number=Number("pictures")),
-    looks=Looks(look=look, attribute=attribute_places, several=True),
+    looks=Looks(look=look, attribute=attribute_places),
     baselines=baselines,
     measured=form_of,
     defaults=defaults,

@@ -29,15 +29,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from heed.config import Extra, TokenizerConfig, sections
 from heed.config.sections import num_subwords
-from heed.data.corpus import StoredExamples
+from heed.data.corpus import characters_of, sample_of
 from heed.data.embedded import PairSource
 from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource, GrammarSource
-from heed.data.examples import Pair, select
+from heed.data.examples import Pair
 from heed.data.findings import Counts
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
@@ -214,7 +213,7 @@ Tokenizers = tuple[TextTokenizer, TextTokenizer]
 """Source and target; the same object twice if the vocabulary is shared."""
 
 _SAMPLE = 20_000_000
-"""Most bytes of text, both sides together, that tokenizers of stored corpora are trained on."""
+"""Most bytes of text, both sides together, that tokenizers of stored corpora are trained on, the same share of each."""
 
 
 def learn_tokenizers(
@@ -236,28 +235,15 @@ def learn_tokenizers(
     count = sum(map(len, corpora))
 
     def learn() -> Learned[Any]:
-        sample = _sample(corpora)
+        sizes = [*map(characters_of, corpora)]
+        shares = [size * _SAMPLE // max(_SAMPLE, sum(sizes)) for size in sizes]
+        sample = [sample_of(corpus, most) for corpus, most in zip(corpora, shares, strict=True)]
         decided = with_tokenizer(config, chain.from_iterable(sample), count)
         return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
 
     decided, trained, used = learned(config, corpora, learn)
     remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
     return decided, (known.get("source", trained[0]), known.get("target", trained[-1])), remark
-
-
-def _sample(corpora: Sequence[Sequence[Pair]]) -> Sequence[Sequence[Pair]]:
-    """The corpora, or, if some are on disk, the same share of each, drawn with a fixed seed: 20 MB of text in all."""
-    if not any(isinstance(corpus, StoredExamples) for corpus in corpora):
-        return corpora
-    total = sum(
-        corpus.num_bytes if isinstance(corpus, StoredExamples) else sum(len(p.source) + len(p.target) for p in corpus)
-        for corpus in corpora
-    )
-    if total <= _SAMPLE:
-        return corpora
-    generator = torch.Generator().manual_seed(0)
-    chosen = [torch.randperm(len(c), generator=generator)[: -(-len(c) * _SAMPLE // total)] for c in corpora]
-    return [select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)]
 
 
 def train_tokenizers(config: TokenizerConfig, corpora: Sequence[Sequence[Pair]]) -> list[TextTokenizer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,10 +26,10 @@ from heed.errors import ConfigError, DataError
 from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
-from heed.tasks.base.report import SideCounts, sample_lines
+from heed.tasks.base.report import SideCounts, counted_are, sample_lines
 from heed.tasks.base.transfer import Parent
-from heed.tasks.base.writing import TOGETHER, ToWrite
-from heed.tasks.contracts import Batch, Draw, Pass, Rows, Sized
+from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
+from heed.tasks.contracts import Batch, Draw, Pass, Sized
 from heed.tasks.inputs.few_pairs import (
     auto_size,
     few_because,
@@ -38,12 +39,8 @@ from heed.tasks.inputs.few_pairs import (
     taken_part,
 )
 from heed.tasks.inputs.supervision import Supervision
-from heed.tasks.inputs.tokens import SAMPLES, Tokens
+from heed.tasks.inputs.tokens import SAMPLES, Tokens, file_of
 from heed.tasks.work import Work
-
-_TOKENIZERS = "tokenizer.source.json", "tokenizer.target.json"
-VALIDATE_AT_MOST = 500
-"""Most validation examples for which a text is written; all are judged."""
 
 
 class Weighted(NamedTuple):
@@ -97,9 +94,7 @@ class TrainingSet:
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
-        plan = plan_pass(costs, batch_tokens, seed, epoch, chosen)
-        # With millions of examples, lists would take more memory than anything else.
-        return plan if any(isinstance(corpus.examples, StoredExamples) for corpus in self._corpora) else list(plan)
+        return plan_pass(costs, batch_tokens, seed, epoch, chosen)
 
 
 def pair_kind(names: Names = SIDES) -> Kind:
@@ -127,18 +122,28 @@ class Pairs(Tokens):
         "target": Sized("target_vocab_size"),
     }
     keeps_blank: ClassVar[bool] = True
+    unused: ClassVar = ()
+    roles: ClassVar = ("source", "target")
+    scored_at_once: ClassVar = 1
+    is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 2
 
     kind: Kind = PAIRS
-    asked: tuple[str, ...] = ("source", "text")
-    """Possible names of the data-frame column with the texts to predict, best first."""
-    source_tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
-    target_tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned; the same object if shared
+    asked: Sequence[str] = ("source", "text")
+    documents: bool = False
+    """True if sources are documents: of long ones the first `data.max_source` tokens are read."""
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    def check(self, config: Any) -> None:
-        """Nothing: both sides may share a tokenizer."""
+    @property
+    def source_tokenizer(self) -> TextTokenizer:
+        """The tokenizer of sources."""
+        return self.tokenizers["source"]
+
+    @property
+    def target_tokenizer(self) -> TextTokenizer:
+        """That of targets; the same object if it is shared."""
+        return self.tokenizers["target"]
 
     def learn(self, config: Any, splits: Splits[Pair], parent: Parent | None) -> tuple[Any, Self]:
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
@@ -151,41 +156,16 @@ class Pairs(Tokens):
             config, (source, target), remark = learn_tokenizers(config, seen, _of_parent(config))
             splits.remarks += [remark] if remark else []
         else:
-            source, target = (parent.tokenizer(side, self.alternatives) for side in ("source", "target"))
+            source, target = (parent.tokenizer(side, self.sized[side].alike) for side in self.roles)
         source.add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
-        return config, replace(self, source_tokenizer=source, target_tokenizer=target)
-
-    def taught(self, *learned: Any) -> Self:
-        source, target = learned[0]
-        return replace(self, source_tokenizer=source, target_tokenizer=target)
-
-    def save(self, folder: Path) -> None:
-        for name, tokenizer in zip(_TOKENIZERS, (self.source_tokenizer, self.target_tokenizer), strict=True):
-            tokenizer.save(folder / name)
+        return config, replace(self, tokenizers={"source": source, "target": target})
 
     def restore(self, config: Any, folder: Path) -> Self:
-        first, second = (folder / name for name in _TOKENIZERS)
+        first, second = (folder / file_of(side) for side in self.roles)
         source = TextTokenizer.load(first)
         # Imported tokenizers may share a vocabulary but cut the texts of each side differently.
         same = config.tokenizer.shared and (not second.is_file() or first.read_bytes() == second.read_bytes())
-        target = source if same else TextTokenizer.load(second)
-        return replace(self, source_tokenizer=source, target_tokenizer=target)
-
-    def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        return {"source": self.source_tokenizer, "target": self.target_tokenizer}
-
-    def rows(self) -> Mapping[str, Rows]:
-        return {side: Rows(one.tokens, unit=f"{side} tokens") for side, one in self.tokenizers().items()}
-
-    def check_alike(self, other: Any, run: Path) -> str:
-        for side, mine in self.tokenizers().items():
-            theirs = other.tokenizers()[side]
-            difference = mine.first_difference(theirs)
-            if not difference and side == "target" and mine.tags != theirs.tags:  # tags are tokens of the output layer
-                difference = f"the tags {' '.join(mine.tags) or '(none)'} and {' '.join(theirs.tags) or '(none)'}"
-            if difference:
-                return f"their {side} tokenizers differ: {difference}; train one with tokenizer.from={run}"
-        return ""
+        return replace(self, tokenizers={"source": source, "target": source if same else TextTokenizer.load(second)})
 
     # Settling -------------------------------------------------------------------------------------------------
 
@@ -237,10 +217,15 @@ class Pairs(Tokens):
         special = self.source_tokenizer.special
         return [special.start] if kind == "both" else [], [special.end] if kind in ("end", "both") else []
 
+    @property
+    def max_source(self) -> int:
+        """The most tokens of a source that the model reads."""
+        return int(self.config.data.max_source) if self.documents else sys.maxsize
+
     def framed(self, source: Sequence[int]) -> list[int]:
         """A source with the tokens of its frame, as the model reads it."""
         before, after = self.frame
-        return [*before, *source, *after]
+        return [*before, *source[: self.max_source], *after]
 
     def within(self, columns: int) -> slice:
         """The positions of a framed source, of this length, that are not part of the frame."""
@@ -248,14 +233,8 @@ class Pairs(Tokens):
         return slice(len(before), columns - len(after))
 
     @property
-    def encoding(self) -> Any:
-        if self.config is None:
-            return None
-        return {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
-
-    @property
     def rows_by(self) -> dict[str, Any]:
-        return {**self.encoding, "tokenizers": [tokenizer.text for tokenizer in self.tokenizers().values()]}
+        return {**super().rows_by, "frame": self.frame, "max_source": self.max_source}
 
     def numbers_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
         """The tokens of both sides; the tag of a further corpus is before each source."""
@@ -272,13 +251,10 @@ class Pairs(Tokens):
     def costs_of(self, lengths: Lengths) -> Any:
         """Cost of pairs in a batch: the lengths of the target, with its start or end token, and of the source.
 
-        Batches group pairs of similar target length, then of similar source length.
+        Batches group pairs of similar target length, then of similar source length; documents the other way round.
         """
-        return lengths[:, ::-1] + np.array([1, 0], dtype=np.int32)
-
-    @property
-    def at_once(self) -> int:
-        return int(self.config.training.batch_tokens)
+        costs = lengths + np.array([0, 1], dtype=np.int32)
+        return costs if self.documents else costs[:, ::-1]
 
     def collate(self, encoded: Sequence[TokenPair], indices: list[int], draw: Draw | None) -> Batch:
         return self._batch(take(encoded, indices), indices)
@@ -316,8 +292,7 @@ class Pairs(Tokens):
             return replace(batch, targets={**batch.targets, "alignment": guide.of(tokens, indices)})
 
         def described(pieces: Sequence[int]) -> str:
-            (first,) = training.examples_at(pieces[:1])
-            return f"{len(pieces)} {work.unit}s, the first {self.first(first)}"
+            return f"{len(pieces)} {work.unit}s, the first {work.first_of(training.examples_at(pieces[:1]), 0)}"
 
         batches = training.batches(costs, work.config.training.batch_tokens, *draw)
         return Pass(batches, collate, costs, described=described)
@@ -368,20 +343,48 @@ class Pairs(Tokens):
         """What a validation writes."""
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest, positions = max(self.written_lengths(work)) + 2, work.head.positions  # type: ignore[attr-defined]
-        sources = [pair.source for pair in work.encoded("valid")[:VALIDATE_AT_MOST]]
-        references = self.references(work.splits.examples["valid"][:VALIDATE_AT_MOST])
+        sources = [pair.source for pair in work.encoded("valid")[:VALIDATED]]
+        references = self.references(work.splits.examples["valid"][:VALIDATED])
         return ToWrite(sources, references, min(longest, positions or longest))
-
-    def validated(self, examples: Sequence[Pair]) -> Sequence[Pair]:
-        return examples[:VALIDATE_AT_MOST]
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Pair], bool]:
-        texts, single = self.texts_asked(given, self.asked)
-        return [Pair(text, "") for text in texts], single
+    def example_of(self, text: str) -> Pair:
+        return Pair(text, "")
 
     # For people -----------------------------------------------------------------------------------------------
+
+    def cut_in(self, texts: Sequence[str]) -> list[int]:
+        """Numbers of the documents that are longer than the model reads."""
+        ids = self.source_tokenizer.encode_all([text.strip() for text in texts])
+        return [n for n, tokens in enumerate(ids) if len(tokens) > self.max_source]
+
+    def cut_of(self, split: str, work: Work) -> list[int]:
+        """Numbers of the documents of a split that are cut; empty for splits that are not in memory."""
+
+        def found() -> list[int]:
+            encoded: Any = work.encoded(split)
+            # Only documents of the largest length can have been cut, and these are few.
+            pairs, full = work.splits.examples[split], self.max_source + len(self.framed([]))
+            is_held = self.documents and not isinstance(pairs, StoredExamples)
+            held = np.flatnonzero(is_held & (encoded.lengths[:, 0] >= full)).tolist()
+            return [held[n] for n in self.cut_in([pairs[n].source for n in held])]
+
+        return work.once(f"cut of {split}", found)  # type: ignore[no-any-return]
+
+    def notes(self, work: Work) -> list[str]:
+        notes = []
+        for split, pairs in work.splits.examples.items():
+            if cut := self.cut_of(split, work):
+                what = f"{counted_are(len(cut), 'document')} longer than data.max_source {self.max_source} tokens"
+                places = ", ".join(pairs[n].origin or f"example {n + 1}" for n in cut[:3])
+                more = ", ..." if len(cut) > 3 else ""
+                notes.append(f"{split}: {what}; only the beginning is read: {places}{more}")
+        return notes
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        is_cut = self.documents and split not in work.splits.extra
+        return {**super().counts(split, work), **({"cut": len(self.cut_of(split, work))} if is_cut else {})}
 
     def links_held_out(self, work: Work) -> dict[tuple[str, ...], tuple[Link, ...]]:
         """The true alignment of each validation and test pair of embedded data; empty for other data."""
@@ -403,7 +406,7 @@ class Pairs(Tokens):
         every = [*zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True)]
         every += [(-1, work.splits.examples[name][0], tokens) for name in others for tokens in work.encoded(name)[:1]]
         for index, pair, tokens in every:
-            sides = zip(self.tokenizers().items(), pair.texts, tokens, strict=True)
+            sides = zip(self.tokenizers.items(), pair.texts, tokens, strict=True)
             yield sample_lines(
                 pair.origin, "", [(side, text, tokenizer, ids) for (side, tokenizer), text, ids in sides]
             )
@@ -415,7 +418,7 @@ class Pairs(Tokens):
         corpus: Any = work.encoded(split)
         return [
             SideCounts(split, side, own, corpus.counts(row, one.vocab_size, own), one.special.unknown)
-            for row, ((side, one), own) in enumerate(zip(self.tokenizers().items(), corpus.lengths.T, strict=True))
+            for row, ((side, one), own) in enumerate(zip(self.tokenizers.items(), corpus.lengths.T, strict=True))
         ]
 
 

@@ -13,10 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from heed.config import TokenizerConfig
 from heed.data.batch import plan_even
 from heed.data.columns import is_picture
 from heed.data.embedded.pictures import DIGITS, draw_digits
@@ -42,7 +38,6 @@ FEW = 2_000_000
 _GRID, _LARGEST_GRID = 8, 14
 """Patches along a side: target and maximum."""
 _LARGEST_PATCH = 16
-_SCORED = 4  # batch size of scoring, as a multiple of that of training
 _MOST = 8
 """Largest number of sizes listed on a line."""
 _NAMED = 5
@@ -256,8 +251,6 @@ class Pictures(Input):
     same_shapes: ClassVar = True
     key: ClassVar = "picture"
     is_text: ClassVar = False
-    unit: ClassVar = "picture"
-    interfaces: ClassVar = ("image_encoder",)
 
     form: PictureForm = None  # type: ignore[assignment]  # until it is known
     access: PictureAccess = None  # type: ignore[assignment]
@@ -266,16 +259,9 @@ class Pictures(Input):
         """The input of pictures of a form, in splits that are open, or that are opened when they are needed."""
         return replace(self, form=form, access=PictureAccess(data, form.sizing, splits))
 
-    def check(self, config: Any) -> None:
-        if config.tokenizer != TokenizerConfig():
-            raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is pictures")
-
     def open(self, config: Any, given: Mapping[str, Sequence[Picture]] | None) -> PictureSplits:
-        return open_pictures(config.data, Pixels.of(config.data, given), given)
-
-    def opened(self, splits: Splits[Picture]) -> Splits[Picture]:
+        splits = open_pictures(config.data, Pixels.of(config.data, given), given)
         if self.access is not None:  # the form of a new run depends on the splits
-            assert isinstance(splits, PictureSplits)
             self.access.open(splits)
         return splits
 
@@ -292,10 +278,7 @@ class Pictures(Input):
         self.form.save(folder)
 
     def restore(self, config: Any, folder: Path) -> Self:
-        return self.taught(PictureForm.load(folder))
-
-    def taught(self, *learned: Any) -> Self:
-        return replace(self, form=learned[0])
+        return replace(self, form=PictureForm.load(folder))
 
     def fitted(self, work: Work) -> Self:
         fitted = super().fitted(work)
@@ -328,9 +311,8 @@ class Pictures(Input):
 
         Among the sizes that divide the picture, that with the grid closest to 8 x 8; none for sizes of the paper.
         """
-        size = work.auto_size if work.config.model.size == "auto" else work.config.model.size
         own = work.body_class.config_class.model_fields
-        if "patch_size" not in own or "patch_size" in given or size in ("medium", "base", "large"):
+        if "patch_size" not in own or "patch_size" in given or work.size in ("medium", "base", "large"):
             return {}
         height, width = given["height"], given["width"]
         fitting = [p for p in range(2, _LARGEST_PATCH + 1) if height % p == 0 and width % p == 0]
@@ -338,10 +320,6 @@ class Pictures(Input):
         if not small:
             return {}  # the model reports the sizes that fit
         return {"patch_size": min(small, key=lambda p: (abs(max(height, width) / p - _GRID), p))}
-
-    @property
-    def reuse(self) -> int:
-        return self.form.sizing.height * self.form.sizing.width
 
     # Batches ------------------------------------------------------------------------------------------------------
 
@@ -354,9 +332,6 @@ class Pictures(Input):
         made: PictureStore = other.access.some(examples, pixels)
         return made
 
-    def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
-        return np.ones(len(encoded), np.int64)
-
     def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
         change = None
         if draw is not None and self.config.augment.changes_pictures:
@@ -364,16 +339,10 @@ class Pictures(Input):
         return Batch(indices, {"pixels": self.form.normalisation.tensor(encoded.take(indices, change))}, masks=())
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
-        encoded, costs = work.encoded(split), work.costs(split)
+        encoded, costs, (height, width, _) = work.encoded(split), work.costs(split), self.form.sizing.shape
         batches = plan_even(len(costs), work.config.training.batch_size, *draw)
-        return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs[:, None])
-
-    @property
-    def at_once(self) -> int:
-        return _SCORED * int(self.config.training.batch_size)
-
-    def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
-        return [[*range(at, min(at + tokens, len(encoded)))] for at in range(0, len(encoded), tokens)]
+        collate = lambda pieces: self.collate(encoded, list(pieces), draw)  # noqa: E731
+        return Pass(batches, collate, costs[:, None], reuse=height * width)
 
     # Using a model ------------------------------------------------------------------------------------------------
 
@@ -394,7 +363,7 @@ class Pictures(Input):
         pictures = (Picture("", "", os.path.expanduser(file), str(file)) for file in files)
         return Asked(pictures, pixels, may_lack)
 
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], unread: Sequence[int]) -> list[Any]:
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
         """The predictions; of several files, those that cannot be read have none, and a warning names them.
 
         Raises:
@@ -410,16 +379,10 @@ class Pictures(Input):
             what = f"{counted(len(failed), 'picture')} of {len(examples):,} cannot be read and have no label"
             more = "; ..." if len(failed) > _NAMED else ""
             warnings.warn(f"{what}: {'; '.join(failed[:_NAMED])}{more}", stacklevel=2)
-        return [head.blank(one) if one.place in problems else said for one, said in zip(examples, made, strict=True)]
-
-    def question(self, example: Picture) -> str:
-        return example.place
+        return [head.blank if one.place in problems else said for one, said in zip(examples, made, strict=True)]
 
     def place(self, examples: Sequence[Picture], i: int) -> dict[str, str]:
         return {"origin": examples[i].origin, "picture": examples[i].place}
-
-    def first(self, example: Picture) -> str:
-        return example.origin
 
     # For people ---------------------------------------------------------------------------------------------------
 
@@ -435,7 +398,7 @@ class Pictures(Input):
             said += f"; values of more than 8 bits: {low:g} to {high:g}, as in the training pictures, become 0 to 255"
         return said
 
-    def remarks(self, work: Work) -> list[str]:
+    def notes(self, work: Work) -> list[str]:
         return [self.form_line]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
@@ -456,6 +419,8 @@ class Pictures(Input):
                 samples.append(f"  {escaped(picture.origin)}  {escaped(picture.label)}  ({said})")
         return [
             splits.summary,
+            *self.notes(work),
+            *work.head.notes(work),
             *found_table(splits.found),
             "\nsizes, width x height in pixels:",
             *(f"{split:20}{self._sizes(pictures)}" for split, pictures in splits.examples.items()),

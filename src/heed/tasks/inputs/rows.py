@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.config import TokenizerConfig
-from heed.data.batch import plan_pass
 from heed.data.corpus import hashes_in
 from heed.data.examples import Kept
 from heed.data.findings import Findings
@@ -22,9 +18,9 @@ from heed.data.kinds.features import Feature, Features, Standard, constant_lines
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows, target_of
 from heed.data.splits import Splits, default_held_out, hold_out
 from heed.data.tables import column_names
-from heed.errors import ConfigError, DataError
+from heed.errors import DataError
 from heed.tasks.base.report import counted
-from heed.tasks.contracts import Batch, Draw, Input, Pass, Sized
+from heed.tasks.contracts import Batch, Draw, Input, Sized
 from heed.tasks.contracts import Rows as Names
 from heed.tasks.work import Work
 from heed.visible import escaped
@@ -32,10 +28,10 @@ from heed.visible import escaped
 _STANDARD, _FEATURES = "standard.json", "features.json"
 _FARTHEST = 1e15
 """Standard deviations from the training mean beyond which squares and their sums overflow float32."""
+_NAMED = 12
+"""Most columns that are named in a note."""
 AT_ONCE = 10_000
-"""Rows read, and rows computed, at a time."""
-_LISTED = 1_000_000
-"""Rows up to which the batches of a pass are lists."""
+"""Rows read at a time."""
 
 
 def column_lines(standard: Standard) -> list[str]:
@@ -73,10 +69,6 @@ class Standardised(Input):
 
     standard: Standard = None  # type: ignore[assignment]  # until it is learned
 
-    def check(self, config: Any) -> None:
-        if config.tokenizer != TokenizerConfig():
-            raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
-
     def save(self, folder: Path) -> None:
         save(folder / _STANDARD, self.standard)
 
@@ -91,12 +83,17 @@ class Standardised(Input):
     def rows(self) -> Mapping[str, Names]:
         return {"columns": Names(self.columns, "num_columns")}
 
+    def notes(self, work: Work) -> list[str]:
+        named = f"columns {', '.join(self.columns)}" if len(self.columns) <= _NAMED else f"{len(self.columns)} columns"
+        return [f"{named}, standardised by the training rows"]
+
 
 @dataclass(frozen=True)
 class TableRows(Standardised):
     """Rows of columns, as a network over whole rows reads them."""
 
     key: ClassVar = "row"
+    predicts_from_example: ClassVar = False
 
     features: Features = field(default_factory=lambda: Features(()))
 
@@ -140,7 +137,10 @@ class TableRows(Standardised):
             splits = {"train": train.select(np.flatnonzero(~out)), "valid": train.select(np.flatnonzero(out))}
         if data.test is not None:
             splits["test"] = read("test", data.test, train)
-        return Splits({**splits}, remarks=remarks)
+        counts = "\n".join(f"{name}: {counted(len(rows), 'row')}" for name, rows in splits.items())
+        if self.standard is not None:
+            splits = {name: self._of(rows) for name, rows in splits.items()}
+        return Splits({**splits}, remarks=remarks, made=counts)
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Rows:
         columns = config.data.columns
@@ -152,7 +152,8 @@ class TableRows(Standardised):
     def learn(self, config: Any, splits: Splits[Row], parent: Any) -> tuple[Any, Self]:
         train = cast(Rows, splits.examples["train"])
         features, said = Features.of(train)
-        values = features.encoded(train).values
+        splits.examples = {name: features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
+        values = cast(Rows, splits.examples["train"]).values
         standard = Standard.of(features.encoded_names, values)
         splits.remarks += [*said, *features.lines(), *constant_lines(standard.columns, values)]
         return config, replace(self, features=features, standard=standard)
@@ -164,10 +165,6 @@ class TableRows(Standardised):
     def restore(self, config: Any, folder: Path) -> Self:
         features = Features(load(folder / _FEATURES, tuple[Feature, ...]))
         return replace(super().restore(config, folder), features=features)
-
-    def opened(self, splits: Splits[Row]) -> Splits[Row]:
-        splits.examples = {name: self.features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
-        return splits
 
     def _of(self, rows: Rows) -> Rows:
         return self.features.encoded(rows)
@@ -202,30 +199,10 @@ class TableRows(Standardised):
         rows = cast(Rows, examples)
         return standardised(self.standard, rows.values, rows.origin)
 
-    def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
-        return np.ones(len(encoded), np.int64)
-
     def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
         return Batch(indices, {"values": encoded[np.array(indices)]}, masks=())  # a list is a slow index
 
-    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
-        encoded, costs = work.encoded(split), work.costs(split)
-        plan = plan_pass(costs, work.config.training.batch_tokens, *draw)
-        batches = plan if len(encoded) > _LISTED else list(plan)
-        return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs[:, None])
-
-    def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
-        return [[*range(at, min(at + AT_ONCE, len(encoded)))] for at in range(0, len(encoded), AT_ONCE)]
-
-    def each(self, examples: Sequence[Row]) -> Iterable[None]:
-        return repeat(None, len(examples))  # making rows takes longer than computing with them
-
     # For people ---------------------------------------------------------------------------------------------------
-
-    def notes(self, work: Work) -> list[str]:
-        counts = [f"{name}: {counted(len(rows), 'row')}" for name, rows in work.splits.examples.items()]
-        columns = f"{len(self.columns)} columns, standardised by the training rows"
-        return [*counts, columns, *work.splits.remarks]
 
     def lines(self, work: Work) -> list[str]:
         return [work.notes, "", "columns:", *column_lines(self.standard), *work.head.lines(work)]
@@ -238,6 +215,3 @@ class TableRows(Standardised):
         cells = zip(cast(Rows, examples).columns, row.values, strict=True)
         shown = (f"{column} {value:g}" if isinstance(value, float) else f"{column} {value}" for column, value in cells)
         return {"origin": row.origin, "text": ", ".join(shown)}
-
-    def first(self, example: Any) -> str:
-        return str(example.origin)

@@ -184,8 +184,8 @@ class Stream(Tokens):
     """Documents of which each token is read after those before it; asked with a prompt, or with a text to score."""
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "target", "source"))}
-    settles: ClassVar = ("max_length",)
-    may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
+    settles: ClassVar = ("d_features", "max_length")
+    is_encoded_once: ClassVar = True
     same_shapes: ClassVar = True
     texts_are_examples: ClassVar = True
     positions_per_parameter: ClassVar = 4.0
@@ -194,6 +194,7 @@ class Stream(Tokens):
     """Named size -> training tokens up to which it is chosen; base from there on."""
 
     kind: Kind = DOCUMENTS
+    asked: Sequence[str] = ("prompt", "text")
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -208,7 +209,8 @@ class Stream(Tokens):
     def rows(self) -> Mapping[str, Rows]:
         rows = {**super().rows()}
         if self.body is not None and "max_length" in self.body.config_class.model_fields:
-            rows["positions"] = Rows([str(n) for n in range(self.context)], "max_length")
+            names = [str(n) for n in range(self.context)]
+            rows["positions"] = Rows(names, "max_length", may_be_more=True)  # data.context may become shorter
         return rows
 
     # Settling -------------------------------------------------------------------------------------------------
@@ -243,13 +245,8 @@ class Stream(Tokens):
         A learned table needs more text: from 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
         nats with rotary positions and 2.45 with a table.
         """
-        size = work.auto_size if work.config.model.size == "auto" else work.config.model.size
         has_positions = "positions" in work.body_class.config_class.model_fields
-        return {"positions": "rotary"} if has_positions and size != "base" and "positions" not in given else {}
-
-    @property
-    def encoding(self) -> Any:
-        return None if self.config is None else self.end_token
+        return {"positions": "rotary"} if has_positions and work.size != "base" and "positions" not in given else {}
 
     # Examples as tokens ---------------------------------------------------------------------------------------
 
@@ -269,7 +266,7 @@ class Stream(Tokens):
 
         return replace(made, described=described)
 
-    def num_answers(self, split: str, work: Any) -> int:
+    def num_bytes(self, split: str, work: Any) -> int:
         """Bytes of the raw texts of a split."""
         examples = work.splits.examples[split]
         return work.once(f"bytes of {split}", lambda: sum(len(one.text.encode()) for one in examples))  # type: ignore[no-any-return]
@@ -285,9 +282,8 @@ class Stream(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Document], bool]:
-        texts, single = self.texts_asked(given, ("prompt", "text"))
-        return [*map(Document, texts)], single
+    def example_of(self, text: str) -> Document:
+        return Document(text)
 
     def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:
         """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.

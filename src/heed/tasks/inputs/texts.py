@@ -20,11 +20,11 @@ from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, is_blank, split_sentences, take, without_breaks
 from heed.data.kinds.inputs import Input as Given
-from heed.data.kinds.inputs import is_pair, pair_of, pairs_of, pairs_typed
+from heed.data.kinds.inputs import is_pair, pair_of, pairs_of
 from heed.data.kinds.kind import Kind
 from heed.data.kinds.numbers import labels_are_classes
 from heed.data.kinds.texts import text_reader
-from heed.data.readers import check_order, to_texts
+from heed.data.readers import check_order
 from heed.data.splits import open_splits
 from heed.data.tables import Field
 from heed.data.tokens.special import lack_spaces
@@ -33,6 +33,7 @@ from heed.models.base import TextEncoder
 from heed.tasks import suggest_task
 from heed.tasks.base.looking import InputSpans
 from heed.tasks.base.report import counted_are
+from heed.tasks.base.transfer import Started
 from heed.tasks.contracts import Batch, Draw, Head, Pass
 from heed.tasks.inputs.ngrams import Ngrams, learn, words_of, work_of
 from heed.tasks.inputs.tokens import Tokens
@@ -109,6 +110,10 @@ class Texts(Tokens):
             return texts
         # Fitting takes as long as a whole trial.
         return replace(texts, fit=None if work.is_trial else cache(partial(_learned, work, texts)))
+
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
+        started = super().start(model, work)
+        return started if self.linear is None else {**started, "ngrams": self.linear}
 
     @property
     def linear(self) -> Ngrams | None:
@@ -227,9 +232,6 @@ class Texts(Tokens):
     def tokens_of(self, encoded: Cut) -> list[int]:
         return [token for sentence in encoded.sentences for token in sentence]
 
-    def unread(self, encoded: Cut) -> int:
-        return encoded.cut
-
     @property
     def _between(self) -> int:
         """The number of end tokens between the texts of a pair."""
@@ -257,28 +259,24 @@ class Texts(Tokens):
             inputs["ngrams"] = torch.tensor([text.ngrams for text in chosen])
         return Batch(indices, inputs)
 
-    def remarks(self, work: Work) -> list[str]:
-        remarks = []
+    def notes(self, work: Work) -> list[str]:
+        notes = []
         for split in work.split_names:
             encoded: Any = work.encoded(split)
             if cut := int(np.sum(self.whole(encoded.lengths) > self.most_tokens)):
                 are = counted_are(cut, work.unit)
-                remarks.append(f"{split}: {are} longer than {self.limit} tokens; the rest is not read")
-        return remarks
+                notes.append(f"{split}: {are} longer than {self.limit} tokens; the rest is not read")
+        return notes
 
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[Text], bool]:
-        columns = self.config.data.columns
-        fields = [Field(name, getattr(columns, name)) for name in self.kind.sides(self.config.data)]
-        single = isinstance(given, str)
-        if self.pairs:
-            single = single or is_pair(given)
-            inputs: list[Any] = [pair_of(given, "the input")] if single else pairs_of(given, "texts", fields)
-        else:
-            known = [fields[0].given] if isinstance(fields[0].given, str) else []
-            inputs = [given] if single else to_texts(given, "texts", (*known, *fields[0].names))
-        return [self.example_of(text) for text in inputs], single
+        if not self.pairs:
+            return super().questions(given)
+        if is_pair(given) or isinstance(given, str):
+            return [self.example_of(given)], True
+        fields = [Field(name, getattr(self.config.data.columns, name)) for name in self.kind.sides(self.config.data)]
+        return [self.example_of(text) for text in pairs_of(given, "texts", fields)], False
 
     def example_of(self, text: Given) -> Any:
         """An input as an example without a truth, and without blanks around its texts."""
@@ -291,17 +289,10 @@ class Texts(Tokens):
         """Texts, or pairs of texts, as tokens."""
         return self.encode([self.example_of(text) for text in texts])
 
-    def question(self, example: Text) -> Given:
-        texts = example.texts
-        return texts[0] if len(texts) == 1 else (texts[0], texts[1])
-
-    def typed(self, texts: Sequence[str]) -> list[Any]:
-        return pairs_typed(texts, "this run reads") if self.pairs else list(texts)
-
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], unread: Sequence[int]) -> list[Any]:
-        answers = (replace(one, unread=gone) for one, gone in zip(made, unread, strict=True))
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], encoded: Any) -> list[Any]:
+        answers = (replace(one, unread=cut.cut) for one, cut in zip(made, encoded, strict=True))
         return [
-            (all(map(is_blank, example.texts)) and head.blank(example)) or one
+            (all(map(is_blank, example.texts)) and head.blank) or one
             for one, example in zip(answers, examples, strict=True)
         ]
 

@@ -43,8 +43,12 @@ from heed.tasks.base.vocabulary import (
 from heed.tasks.contracts import Input, Rows, Sized
 from heed.tasks.work import Work
 
-TOKENIZER = "tokenizer.json"
 SAMPLES = "\nas read and, below, as the model sees them:"
+
+
+def file_of(role: str) -> str:
+    """The file of a tokenizer in a run folder."""
+    return "tokenizer.json" if role == "tokens" else f"tokenizer.{role}.json"
 
 
 @dataclass(frozen=True)
@@ -57,14 +61,22 @@ class Tokens(Input):
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
 
-    unit = property(lambda self: "text" if self.kind.example is None else self.kind.example.unit)
-    section = property(lambda self: self.kind.section)
-
+    unused: ClassVar[tuple[str, ...]] = ("tokenizer.sampling", "tokenizer.shared")
+    settles: ClassVar[tuple[str, ...]] = ("d_features",)
+    roles: ClassVar[Sequence[str]] = ("tokens",)
+    """The tokenizers that are learned."""
     sampled_bytes: ClassVar[int] = 10_000_000
     """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
     kind: Kind
-    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+    asked: Sequence[str] = ("text",)
+    """Possible names of the data-frame column with the texts to predict, best first."""
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The only tokenizer."""
+        (tokenizer,) = self.tokenizers.values()
+        return tokenizer
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "kind": None}  # functions, which a pickled run has by the name of its task
@@ -73,10 +85,6 @@ class Tokens(Input):
         vars(self).update(state, kind=task_class(state["config"].task).input.kind)
 
     # Data -----------------------------------------------------------------------------------------------------
-
-    def check(self, config: Any) -> None:
-        if config.tokenizer.shared:
-            raise ConfigError(f"tokenizer.shared is true, which does not apply to {config.task}; remove it")
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         data = config.data
@@ -111,10 +119,10 @@ class Tokens(Input):
         else:
             texts, section = [" ".join(reading.texts_of(example)) for example in sample_of(train)], config.tokenizer
             least = section.min_count if section.extend else None
-            theirs = parent.tokenizer("tokens", self.alternatives)
+            theirs = parent.tokenizer("tokens", self.sized["tokens"].alike)
             tokenizer, remarks = taken(theirs, texts, least)
             splits.remarks += remarks
-        return config, replace(self, tokenizer=with_words(tokenizer, config.model))
+        return config, replace(self, tokenizers={"tokens": with_words(tokenizer, config.model)})
 
     def _learned(self, train: Sequence[Any]) -> Learned[Any]:
         """Decide the kind and size of the tokenizer, and train it on the examples, or on a sample of those on disk."""
@@ -135,20 +143,18 @@ class Tokens(Input):
         """A tokenizer of the configured kind."""
         return TextTokenizer.train([t for example in examples for t in self.texts_of(example)], self.config.tokenizer)
 
-    def taught(self, *learned: Any) -> Self:
-        return replace(self, tokenizer=learned[0])
-
     def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / TOKENIZER)
+        for role, tokenizer in self.tokenizers.items():
+            tokenizer.save(folder / file_of(role))
 
     def restore(self, config: Any, folder: Path) -> Self:
-        return replace(self, tokenizer=TextTokenizer.load(folder / TOKENIZER))
+        return replace(self, tokenizers={role: TextTokenizer.load(folder / file_of(role)) for role in self.roles})
 
     def rows(self) -> Mapping[str, Rows]:
-        return {"tokens": Rows(self.tokenizer.tokens)}
-
-    def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        return {"tokens": self.tokenizer}
+        return {
+            role: Rows(one.tokens, unit="" if role == "tokens" else f"{role} tokens")
+            for role, one in self.tokenizers.items()
+        }
 
     # Settling -------------------------------------------------------------------------------------------------
 
@@ -169,9 +175,6 @@ class Tokens(Input):
     def _word_vectors(self) -> str | None:
         """The file of `model.word_vectors`, for tasks that have it."""
         return getattr(self.config.model, "word_vectors", None)
-
-    def follows(self, work: Work) -> tuple[str, ...]:
-        return ("d_features",)
 
     def start(self, model: Any, work: Work) -> dict[str, Started]:
         if self._word_vectors is None:
@@ -203,7 +206,7 @@ class Tokens(Input):
     @property
     def rows_by(self) -> dict[str, Any]:
         """All that `numbers_of` depends on (JSON)."""
-        return {"tokenizer": self.tokenizer.text}
+        return {"tokenizers": {role: tokenizer.text for role, tokenizer in self.tokenizers.items()}}
 
     def encode(self, examples: Sequence[Any], split: str = "", **further: Any) -> Any:
         encode = lambda: (self.numbers_of(some, **further) for some in in_turn(examples))  # noqa: E731
@@ -291,9 +294,11 @@ class Tokens(Input):
         sides = [side for split in every for side in self.token_counts(split, work)]
         return [
             work.splits.summary,
+            *self.notes(work),
+            *work.head.notes(work),
             *found_table(work.splits.found),
             *self.about(work),
-            *token_lines(self.config.tokenizer, self.tokenizers(), sides),
+            *token_lines(self.config.tokenizer, self.tokenizers, sides),
             *([] if self._word_vectors is None else [f"\n{self.vectors(work)[1]}"]),
             *work.head.lines(work),
             *self.samples(work),
@@ -312,20 +317,27 @@ class Tokens(Input):
             every += zip(work.splits.examples[name][:1], work.encoded(name)[:1], strict=False)
         for example, tokens in every:
             text = ("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(tokens))
-            yield sample_lines(example.origin, work.head.shown_truth(example), [text])
+            names = dict.fromkeys(getattr(example, "tags", ()) or getattr(example, "labels", ()))
+            yield sample_lines(example.origin, " ".join(names) or example.truth, [text])
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def texts_asked(self, inputs: Any, names: Sequence[str]) -> tuple[list[str], bool]:
-        """The texts to predict of some inputs, and whether it was a single one.
+    def questions(self, given: Any) -> tuple[list[Any], bool]:
+        """In a data frame the texts are in the column that was trained on, or in the first of those `asked`."""
+        single = isinstance(given, str)
+        if not single:
+            columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
+            column = getattr(columns, side, None)
+            given = to_texts(given, "texts", (*([] if column is None else [column]), *self.asked, side))
+        return [self.example_of(text) for text in ([given] if single else given)], single
 
-        In a data frame they are in the column that was trained on, or in the first of `names`.
-        """
-        if isinstance(inputs, str):
-            return [inputs], True
-        columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
-        column = getattr(columns, side, None)
-        return to_texts(inputs, "texts", (*([] if column is None else [column]), *names)), False
+    def example_of(self, text: Any) -> Any:
+        """An input as an example without a truth."""
+        raise NotImplementedError
+
+    def unknown_in(self, given: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
+        return next(iter(self.tokenizers.values())).unknown_in(given)
 
     @property
     def is_imported(self) -> bool:

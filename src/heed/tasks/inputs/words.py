@@ -19,7 +19,6 @@ from heed.data.embedded.texts import draw_sentences
 from heed.data.examples import Sentence, take
 from heed.data.kinds.kind import Kind
 from heed.data.kinds.tagged import sentence_reader
-from heed.data.readers import to_texts
 from heed.data.tables import described, has_items
 from heed.data.tokens.special import join_words, split_words
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -100,6 +99,7 @@ def typed(example: Typed | Sentence) -> Typed:
 class Words(Tokens):
     """Sentences of at most `data.max_length` tokens in training; longer ones are left out, and counted."""
 
+    is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 4
 
     characters: TextTokenizer | None = None
@@ -158,10 +158,6 @@ class Words(Tokens):
     # Examples as tokens ---------------------------------------------------------------------------------------
 
     @property
-    def encoding(self) -> Any:
-        return None if self.config is None else {"features": self.features}
-
-    @property
     def rows_by(self) -> dict[str, Any]:
         characters = None if self.characters is None else self.characters.text
         return {**super().rows_by, "characters": characters, "features": self.features}
@@ -214,14 +210,12 @@ class Words(Tokens):
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[Typed], bool]:
-        single = isinstance(given, str)
-        if isinstance(given, list | tuple) and given and not any(isinstance(one, str) for one in given):
-            for n, words in enumerate(given):
-                if not has_items(words) or not all(isinstance(word, str) for word in words):
-                    raise DataError(f"texts[{n}] is {described(words)}, expected a list of words")
-        elif not single:
-            given = to_texts(given, "texts", ("text",))
-        return [self.example_of(one) for one in ([given] if single else given)], single
+        if not isinstance(given, list | tuple) or not given or any(isinstance(one, str) for one in given):
+            return super().questions(given)
+        for n, words in enumerate(given):
+            if not has_items(words) or not all(isinstance(word, str) for word in words):
+                raise DataError(f"texts[{n}] is {described(words)}, expected a list of words")
+        return [*map(self.example_of, given)], False
 
     def example_of(self, given: str | Sequence[str]) -> Typed:
         """A text, or words, as an example without tags."""

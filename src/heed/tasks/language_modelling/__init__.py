@@ -15,7 +15,6 @@ SPEC = TaskSpec(
         Flag("predict", "repetition-penalty", float, "Above 1: tokens that occurred before become less likely.", 1.0),
         Flag("predict", "stop", str, r"End the output before this text (\n: line break); repeatable.", several=True),
         CHOICE,
-        Flag("predict", "choices", str, "Continuations to rank, one per line.", metavar="FILE"),
         Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
         ATTRIBUTION,

@@ -93,79 +93,63 @@ def words_of(input: Stream, text: LookedAt) -> Words:
     return Words(_told_apart("character" if input.tokenizer.unit == "character" else "word", labels, first), groups)
 
 
-@dataclass(frozen=True)
-class _Frames:
-    """Frames of the tokens of a look, from one traced pass."""
+def _frames(
+    input: Stream,
+    text: LookedAt,
+    states: dict[str, Tensor],
+    nets: Sequence[Network],
+    views: Sequence[View],
+    logits: Tensor,
+    count: int,
+    first: int,
+) -> tuple[tuple[EncoderFrame, ...], tuple[DecoderFrame, ...]]:
+    """A frame for each of the first `count` tokens, and one for each token from index `first` on and a written end.
 
-    input: Stream
-    text: LookedAt
-    states: dict[str, Tensor]  # of each layer, `(tokens, d)`
-    nets: Sequence[Network]
-    views: Sequence[View]
-    logits: Tensor  # `(tokens, vocab_size)`
+    `states` are those of each layer, `(tokens, d)`, `logits` `(tokens, vocab_size)`.
+    """
 
-    def reading(self, count: int) -> tuple[EncoderFrame, ...]:
-        """A frame for each of the first `count` tokens."""
-        return tuple(
-            EncoderFrame(
-                place,
-                self.text.labels[place],
-                {name: state[place] for name, state in self.states.items()},
-                self._gates(place),
-                self._glances(place),
-                self._top(place),
-            )
-            for place in range(count)
-        )
+    def at(place: int) -> dict[str, Any]:
+        """What is alike after reading token `place`: attention, the most probable next tokens, gates."""
+        best = torch.softmax(logits[place], -1).topk(min(_TOP, logits.shape[-1]))
+        top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return {
+            "glances": _glances(views, place, len(text.ids)),
+            "top": tuple((label_of(input, token), probability) for token, probability in top),
+            "gates": {f"{net.label} {gate}": float(mean[place]) for net in nets for gate, mean in net.means.items()},
+        }
 
-    def writing(self, first: int) -> tuple[DecoderFrame, ...]:
-        """A frame for each token from index `first` on, and for a written end token: how the token was chosen."""
-        tokens = [
-            *self.text.labels[first:],
-            *([label_of(self.input, self.input.tokenizer.special.end)] if self.text.ended else []),
-        ]
-        last = [*self.states.values(), self.logits][max(0, len(self.states) - 1)]
-        return tuple(
-            DecoderFrame(
-                index,
-                self.text.labels[: place + 1],
-                token,
-                last[place],
-                self._glances(place),
-                self._top(place),
-                self._gates(place),
-            )
-            for index, (place, token) in enumerate(enumerate(tokens, start=first - 1))  # place: read last
-        )
+    reading = (
+        EncoderFrame(place, text.labels[place], {name: state[place] for name, state in states.items()}, **at(place))
+        for place in range(count)
+    )
+    written = [*text.labels[first:], *[label_of(input, input.tokenizer.special.end)] * text.ended]
+    last = [*states.values(), logits][max(0, len(states) - 1)]
+    writing = (
+        DecoderFrame(index, text.labels[: place + 1], token, last[place], **at(place))
+        for index, (place, token) in enumerate(enumerate(written, start=first - 1))  # place: read last
+    )
+    return tuple(reading), tuple(writing)
 
-    def _gates(self, place: int) -> dict[str, float]:
-        return {f"{net.label} {gate}": float(mean[place]) for net in self.nets for gate, mean in net.means.items()}
 
-    def _glances(self, place: int) -> tuple[Glance, ...]:
-        """Attention weights after reading token `place`, without the tokens after it."""
-        glances = []
-        for view in self.views:
-            row = place - (len(self.text.ids) - len(view.map.query))
-            if row >= 0:
-                one, end = view.glance(row), min(place + 1, len(view.map.key))
-                if one.mask is not None:
-                    end = min(end, int(one.mask.nonzero().max()) + 1)
-                glances.append(
-                    replace(
-                        one,
-                        key=one.key.cut(0, end),
-                        weights=one.weights[:end],
-                        scores=None if one.scores is None else one.scores[:end],
-                        mask=None if one.mask is None or bool(one.mask[:end].all()) else one.mask[:end],
-                    )
+def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:
+    """Attention weights after reading token `place` of `count`, without the tokens after it."""
+    glances = []
+    for view in views:
+        row = place - (count - len(view.map.query))
+        if row >= 0:
+            one, end = view.glance(row), min(place + 1, len(view.map.key))
+            if one.mask is not None:
+                end = min(end, int(one.mask.nonzero().max()) + 1)
+            glances.append(
+                replace(
+                    one,
+                    key=one.key.cut(0, end),
+                    weights=one.weights[:end],
+                    scores=None if one.scores is None else one.scores[:end],
+                    mask=None if one.mask is None or bool(one.mask[:end].all()) else one.mask[:end],
                 )
-        return tuple(glances)
-
-    def _top(self, place: int) -> tuple[tuple[str, float], ...]:
-        """The most probable next tokens."""
-        best = torch.softmax(self.logits[place], -1).topk(min(_TOP, self.logits.shape[-1]))
-        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        return tuple((label_of(self.input, token), probability) for token, probability in pairs)
+            )
+    return tuple(glances)
 
 
 _READ = (
@@ -258,7 +242,7 @@ def look_at(
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     held = {name: state for net in nets for name, state in net.states.items()}
-    frames = _Frames(input, shown, held | states, nets, views, logits)
+    reading, writing = _frames(input, shown, held | states, nets, views, logits, 0 if given else first, first)
     greedy = isinstance(best, Continuation) and target is None and (beam_size or input.config.generation.beam_size) == 1
     marked = [f"{WRITTEN} marks tokens that the model generated"] if written and views else []
     return Look(
@@ -269,8 +253,8 @@ def look_at(
             *(view.map for view in drawn),
             *gate_maps(((net, shown_words) for net in nets), input.config.model.name, bool(nets), units),
         ),
-        frames.reading(0 if given else first),
-        frames.writing(first),
+        reading,
+        writing,
         (
             "; ".join([said, *([", ".join(cut)] if cut else [])]),
             *marked,
@@ -361,22 +345,15 @@ def explain(
         ConfigError: A target is not one token.
     """
     input = cast(Stream, work.input)
-    shown, context = _text(input, text, [], False), context_of(input, model)
-    left = max(0, len(shown.ids) - (context or len(shown.ids)))
-    ids, device = shown.ids[left:], next(model.parameters()).device
-    tokens = torch.tensor(ids, device=device)
+    tokens, axis, left = _last(input, model, text)
 
     def log_probs(model: nn.Module, rows: Tensor) -> Tensor:
         assert isinstance(model, LanguageModel)
-        read, real = padded(rows)
-        last = (real.sum(1) - 1).clamp_min(0)
-        hidden = model(read)[torch.arange(len(rows), device=rows.device), last]
-        return torch.log_softmax(model.logits(hidden).float(), -1)
+        return torch.log_softmax(_logits_after(model, rows, range(rows.shape[1] - 1, rows.shape[1]))[:, 0].float(), -1)
 
     with torch.no_grad():
         best = int(log_probs(model.eval(), tokens.unsqueeze(0)).argmax())
-    numbers = [one if one is None or isinstance(one, int) else token_named(input.tokenizer, one)
-               for one in (target, rather_than)]  # fmt: skip
+    numbers = [token_named(input.tokenizer, one) if isinstance(one, str) else one for one in (target, rather_than)]
     number, other = best if numbers[0] is None else numbers[0], numbers[1]
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
@@ -386,9 +363,23 @@ def explain(
     name = f"the log-probability of '{label_of(input, number)}' as the next token"
     name += "" if other is None else f" minus that of '{label_of(input, other)}'"
     scored = Scored(model, table_of(model), tokens, score, input.tokenizer.special.unknown)
-    axis = Axis("text", "token", shown.labels[left:])
-    notes = [f"only the last {len(ids)} tokens are read in one pass"] if left else []
-    return Explained(scored, Words.counted(axis, [1] * len(ids)), name, tuple(notes))
+    notes = [f"only the last {len(tokens)} tokens are read in one pass"] if left else []
+    return Explained(scored, Words.counted(axis, [1] * len(tokens)), name, tuple(notes))
+
+
+def _last(input: Stream, model: LanguageModel, text: str) -> tuple[Tensor, Axis, int]:
+    """The last tokens of a text, those that the model reads in one pass, their axis, and how many are before them."""
+    shown, context = _text(input, text, [], False), context_of(input, model)
+    left = max(0, len(shown.ids) - (context or len(shown.ids)))
+    tokens = torch.tensor(shown.ids[left:], device=next(model.parameters()).device)
+    return tokens, Axis("text", "token", shown.labels[left:]), left
+
+
+def _logits_after(model: LanguageModel, rows: Tensor, places: range) -> Tensor:
+    """Logits after each of some places of rows, `(rows, places, vocab_size)`; tokens may be left out."""
+    last = ((rows != LEFT_OUT).cumsum(1) - 1).clamp_min(0)[:, places.start : places.stop]
+    hidden = model(padded(rows)[0])
+    return model.logits(hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2])))
 
 
 def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, greedy: bool) -> Answer:
@@ -399,9 +390,7 @@ def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, 
     tokens = torch.tensor(ids, device=next(model.parameters()).device)
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:
-        last = ((rows != LEFT_OUT).cumsum(1) - 1).clamp_min(0)[:, first - 1 : first - 1 + len(labels)]
-        hidden = model(padded(rows)[0])
-        return model.logits(hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2])))
+        return _logits_after(model, rows, range(first - 1, first - 1 + len(labels)))
 
     def named(output: int, number: int) -> str:
         return f'token {output + 1 + given} "{visible(label_of(input, number))}"'
@@ -418,12 +407,10 @@ def contrast(work: Work, model: LanguageModel, text: str, other: str) -> dict[st
 def lens_reads(work: Work, model: LanguageModel, text: str) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
     """A pass over the last tokens of a text that the model reads at once; see `heed.tasks.base.tracing.lens`."""
     input = cast(Stream, work.input)
-    shown, context = _text(input, text, [], False), context_of(input, model)
-    left = max(0, len(shown.ids) - (context or len(shown.ids)))
-    tokens = torch.tensor([shown.ids[left:]], device=next(model.parameters()).device)
+    tokens, axis, _ = _last(input, model, text)
 
     def read() -> Tensor:
         with torch.no_grad():
-            return model.logits(model(tokens))
+            return model.logits(model(tokens.unsqueeze(0)))
 
-    return read, Axis("text", "token", shown.labels[left:]), lambda token: label_of(input, token)
+    return read, axis, lambda token: label_of(input, token)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from heed.errors import ConfigError
@@ -13,33 +12,6 @@ from heed.tasks.base.writing_run import SAMPLING, sampling_of
 from heed.tasks.heads.continuing import Continuation, context_of, join, rank
 from heed.tasks.heads.token_scores import score_each, usual_stride
 from heed.visible import to_json
-
-
-def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
-    """Return the choices that were typed, or those of a file with one per line; none without either.
-
-    Raises:
-        ConfigError: Both were given, a choice is blank, or the file cannot be read.
-    """
-    if file is None:
-        if blank := [n for n, choice in enumerate(given, start=1) if not choice.strip()]:
-            raise ConfigError(f"--choice {blank[0]} is blank: {given[blank[0] - 1]!r}")
-        return tuple(given)
-    if given:
-        raise ConfigError("give choices with --choice or in a file with --choices, not both")
-    try:
-        text = Path(file).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"cannot read --choices '{file}': {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"--choices '{file}': byte {error.start + 1} is not UTF-8") from None
-    if not text:
-        raise ConfigError(f"--choices '{file}' is empty; give one choice per line")
-    lines = text.removesuffix("\n").split("\n")
-    if blank := [n for n, line in enumerate(lines, start=1) if not line.strip()]:
-        raise ConfigError(f"--choices '{file}' line {blank[0]}: the choice is blank")
-    return tuple(lines)
-
 
 _WRITING: dict[str, Any] = {"beam": None, "sample": False, **SAMPLING}
 _WRITING |= {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
@@ -55,7 +27,9 @@ class LanguageModelOutputs(TextOutputs):
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
-        self._choices = choices_of(options["choice"], options["choices"])
+        self._choices: tuple[str, ...] = options["choice"]
+        if blank := [n for n, choice in enumerate(self._choices, start=1) if not choice.strip()]:
+            raise ConfigError(f"--choice {blank[0]} is blank: {self._choices[blank[0] - 1]!r}")
         self._single = False
         self._num_unread = 0
         self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
@@ -69,7 +43,7 @@ class LanguageModelOutputs(TextOutputs):
         if self._choices and option:
             raise ConfigError(f"--choice ranks given continuations and writes none, so --{option} does not apply")
         if options["end"] and not self._choices:
-            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
+            raise ConfigError("--end applies only to ranked choices; add --choice")
         self._writing: dict[str, Any] = {}
         if not (options["score"] or self._choices):
             self._writing = {

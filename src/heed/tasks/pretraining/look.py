@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,8 @@ from heed.data.batch import frame, pad_rows
 from heed.data.tokens.special import MASK
 from heed.errors import ConfigError
 from heed.tasks.base.attributing import Explained, chosen, padded, placed, table_of
-from heed.tasks.base.looking import Words, encoder_frames, notes_on, views_of_text, watched
+from heed.tasks.base.looking import Words, watched
+from heed.tasks.look import look_of
 from heed.tasks.pretraining.filling import ANSWERS, check_masks, check_objective, parts_of, word_at_mask
 from heed.tasks.pretraining.masked import Pretrainer
 from heed.tasks.pretraining.passages import Question
@@ -20,7 +22,7 @@ from heed.visible import visible
 from heed.watch.attribution import LEFT_OUT, Scored
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer
-from heed.watch.looks import Choice, Look
+from heed.watch.looks import Look
 from heed.watch.trace import edit
 
 
@@ -30,10 +32,9 @@ def look_at_row(
     text: Question,
     *,
     edits: Sequence[Edit] = (),
-    title: str = "",
-    choice: Choice | None = None,
     pair: str | None = None,
     pieces: bool = False,
+    **options: Any,
 ) -> Look:
     """Look at a text, whose masks are filled, or, with a second text `pair`, at both.
 
@@ -50,19 +51,20 @@ def look_at_row(
             model(tokens, real)
         output, notes = _answers(work, model, text, pair)
     words = _words(work, ids, pieces)
-    choice = choice or Choice()
-    choice.check(seen.mechanisms())
-    views = views_of_text(seen, choice, words, len(ids))
-    states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
-    unknown = work.input.unknown_in(text if pair is None else (text, pair))
-    return Look(
-        title or work.title,
+    look = look_of(
+        work,
+        seen,
+        words,
+        len(ids),
         text,
         output,
-        tuple(view.map for view in views),
-        encoder_frames([], words, states, views),
-        (),
-        (*notes, *notes_on(unknown, edits)),
+        notes,
+        unknown=work.input.unknown_in(text if pair is None else (text, pair)),
+        edits=edits,
+        **options,
+    )
+    return replace(
+        look,
         names=("text", "filled" if pair is None else "answer"),
         second=pair or "",
         answer=_answer(work, model, ids, pair is not None),
@@ -87,6 +89,19 @@ def _framed_ids(work: Any, text: str, pair: str | None) -> list[int]:
     return frame(texts[0], texts[1] if pair is not None else None, work.input.double_separator, tokenizer.special)
 
 
+def _scores(model: Any, rows: Tensor, places: Sequence[int]) -> Tensor:
+    """Scores of the words at some places, `(rows, places, vocabulary)`, or without places of the answers for a pair.
+
+    Tokens of the rows may be left out.
+    """
+    read, real = padded(rows)
+    hidden = model(read, real)
+    if not places:
+        return model.order_scores(hidden, real).unsqueeze(1)  # type: ignore[no-any-return]
+    at = torch.stack([(rows[:, :place] != LEFT_OUT).sum(1) for place in places], dim=1)
+    return model.words(hidden.gather(1, at.unsqueeze(2).expand(-1, -1, hidden.shape[2])))  # type: ignore[no-any-return]
+
+
 def _answer(work: Any, model: Pretrainer, ids: list[int], pair: bool) -> Answer | None:
     """The words at masks, or whether the second of two texts follows; None where neither is asked."""
     tokenizer, mask = work.input.tokenizer, work.input.tokenizer.mask
@@ -96,13 +111,7 @@ def _answer(work: Any, model: Pretrainer, ids: list[int], pair: bool) -> Answer 
     tokens = torch.tensor(ids, device=next(model.parameters()).device)
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:
-        read, real = padded(rows)
-        hidden = model(read, real)
-        if pair:
-            return model.order_scores(hidden, real).unsqueeze(1)
-        assert model.words is not None
-        at = torch.stack([(rows[:, :place] != LEFT_OUT).sum(1) for place in places], dim=1)
-        return model.words(hidden.gather(1, at.unsqueeze(2).expand(-1, -1, hidden.shape[2])))  # type: ignore[no-any-return]
+        return _scores(model, rows, [] if pair else places)
 
     def named(output: int, number: int) -> str:
         return f'"{ANSWERS[number]}"' if pair else f'{MASK} {output + 1} "{visible(tokenizer.label(number))}"'
@@ -143,14 +152,7 @@ def explain(
         place, where = places[number or 0], f"at {MASK}" + (f" {number or 0}" if len(places) > 1 else "")
 
     def log_probs(model: nn.Module, rows: Tensor) -> Tensor:
-        assert isinstance(model, Pretrainer)
-        read, real = padded(rows)
-        hidden = model(read, real)
-        if place is None:
-            return torch.log_softmax(model.order_scores(hidden, real).float(), -1)
-        assert model.words is not None
-        at = (rows[:, :place] != LEFT_OUT).sum(1)
-        return torch.log_softmax(model.words(hidden[torch.arange(len(rows), device=rows.device), at]).float(), -1)
+        return torch.log_softmax(_scores(model, rows, [] if place is None else [place])[:, 0].float(), -1)
 
     def number_of(name: str) -> int:
         return chosen(name, answers, "label") if place is None else word_at_mask(tokenizer, first, name)
@@ -189,7 +191,7 @@ def _answers(work: Any, model: Pretrainer, text: str, second: str | None) -> tup
 
 def _answered(work: Any, model: Pretrainer, question: Question) -> Any:
     """The prediction for a question."""
-    (answer,) = work.answers(model, work.input.asked([question]))
+    (answer,) = work.answers(model, work.input.encode([question]))
     return work.head.predict(answer, question, work.input)
 
 

@@ -25,6 +25,7 @@ from heed.models.bert import ACTIVATIONS
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import interval, with_interval
 from heed.tasks.contracts import Batch, Facts, Head, Input
+from heed.tasks.heads.states import judged_tokens
 from heed.tasks.pretraining.config import PretrainingHead, objectives
 from heed.tasks.pretraining.filling import NextSentence, filled
 from heed.tasks.pretraining.passages import TextRows
@@ -131,16 +132,12 @@ class Masked(Head):
 
     options: ClassVar = PretrainingHead
     names: ClassVar = "length"
-    select: ClassVar = "loss"
     keywords: ClassVar[Mapping[str, Any]] = {"most": 5}
     is_tuned: ClassVar[bool] = False
     has_outputs: ClassVar = False
 
     most: int = 5
     """Candidates for each mask."""
-
-    def check(self, config: Any) -> None:
-        _check(objectives(config))
 
     def settled(self, options: PretrainingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         if not work.is_imported:  # a checkpoint may be a body alone
@@ -176,20 +173,13 @@ class Masked(Head):
         assert model.words is not None
         places, words = batch.targets["places"], batch.targets["words"]
         hidden, owners = model.words.states(states.flatten(0, 1)[places]), places // states.shape[1]
-        sums = torch.zeros(len(states), 3, dtype=torch.float64, device=states.device)
-        size = max(1, _PIECE // model.words.output.weight.shape[0])
-        for start in range(0, len(hidden), size):
-            part = slice(start, start + size)
-            log_probs = log_softmax(model.words.output(hidden[part]).float(), dim=-1)
-            nats = -log_probs.gather(1, words[part].unsqueeze(1)).squeeze(1).double()
-            right = (log_probs.argmax(1) == words[part]).double()
-            sums.index_add_(0, owners[part], torch.stack([nats, right, torch.ones_like(nats)], 1))
-        return sums.cpu()
+        most = max(1, _PIECE // model.words.output.weight.shape[0])
+        return judged_tokens(model.words.output, hidden, words, owners, len(states), most)
 
     def validated(self, work: Work, model: Any) -> dict[str, float]:
         """Both losses, their sum and both accuracies; the processes share the rows."""
         input: Any = work.input
-        units: Rows = input.units(work.encoded("valid"))
+        units: Rows = input.scored_units(work.encoded("valid"))
         masked = np.count_nonzero(units.masked)
         numbers = [*work.validated_part(range(masked)), *work.validated_part(range(masked, len(units)))]
         judged = current().map(lambda part: work.judged_units(model, units, part), numbers)
@@ -199,8 +189,8 @@ class Masked(Head):
 
     def document_scores(self, run: Any, examples: Sequence[Any]) -> Array:
         """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
-        encoded = run.input.encode(examples)
-        return by_document(run.input.units(encoded), run.task.judged(run.model, encoded))
+        units = run.input.scored_units(run.input.encode(examples))
+        return by_document(units, run.task.judged(run.model, units))
 
     def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
         found = outcomes_of(self.document_scores(run, examples) if outputs is None else outputs)
@@ -220,9 +210,6 @@ class Masked(Head):
         return lines
 
     # Answers --------------------------------------------------------------------------------------------------
-
-    def with_options(self, **options: Any) -> Self:
-        return replace(self, **options)
 
     def decode(self, model: Pretrainer, states: Tensor, batch: Batch) -> Sequence[Any]:
         """Of a pair the probability that the second text follows; else log-probabilities of all words at each mask."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def num_pieces(characters: int) -> int:
 class TextRows(Tokens):
     """Rows of one or two texts of documents."""
 
-    encoding: ClassVar = "every token"
+    is_encoded_once: ClassVar = True
     texts_are_examples: ClassVar = True
     positions_per_parameter: ClassVar = 4.0
     sampled_bytes: ClassVar = 20_000_000
@@ -79,7 +79,7 @@ class TextRows(Tokens):
 
     def learn(self, config: Any, splits: Splits[Document], parent: Parent | None) -> tuple[Any, Self]:
         if parent is not None:
-            return config, replace(self, tokenizer=parent.tokenizer("tokens", self.alternatives))
+            return config, replace(self, tokenizers={"tokens": parent.tokenizer("tokens", self.sized["tokens"].alike)})
         return super().learn(config, splits, None)
 
     def decided(self, texts: Sequence[str], train: Sequence[Document], usual: str = "wordpiece") -> Any:
@@ -167,16 +167,18 @@ class TextRows(Tokens):
         passages: Any = work.encoded("train")
         return {"embeddings": fill_from_neighbours(embedding_of(model.body), passages)}
 
-    def remarks(self, work: Work) -> list[str]:
+    def leave_out(self, work: Work) -> None:
         """Nothing: documents of which no rows can be made are refused, before a run folder exists."""
-        work.train_batches(0)
-        return []
+        passages: Any = work.encoded("train")
+        check_pairs(draw_rows(passages, self.cut, work.config.training.seed, 0), self.cut)
 
     # Training -------------------------------------------------------------------------------------------------
 
-    def encode(self, examples: Sequence[Document], split: str = "", **further: Any) -> Any:
-        """The tokens of all documents, as `Passages`."""
-        return Passages.of(examples, self.tokenizer)
+    def encode(self, examples: Sequence[Document | Question], split: str = "", **further: Any) -> Any:
+        """The tokens of all documents, as `Passages`; or questions as rows."""
+        if len(examples) and not isinstance(examples[0], Document):
+            return self.rows_of(cast(Sequence[Question], examples))
+        return Passages.of(cast(Sequence[Document], examples), self.tokenizer)
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
         """A pass over rows. Without masked words only pairs are read.
@@ -216,16 +218,13 @@ class TextRows(Tokens):
         """The rows in which documents are scored, always the same."""
         return draw_rows(passages, self.cut, 0, None)
 
-    def units(self, encoded: Any) -> Rows:
+    def scored_units(self, encoded: Any) -> Rows:
         """What is scored of documents: rows with masked words, then pairs as they are."""
         rows, wanted = self.scored_rows(encoded), self.objectives
         masked = np.arange(len(rows) * wanted.masked_words)
         pairs = np.flatnonzero((rows.labels != NO_QUESTION) & wanted.next_sentence)
         chosen = rows.select(np.concatenate([masked, pairs]))
         return replace(chosen, masked=np.arange(len(chosen)) < len(masked))
-
-    def num_answers(self, split: str, work: Work) -> int:
-        return len(work.encoded(split))
 
     def scoring(self, encoded: Any, tokens: int) -> list[list[int]]:
         alike = (np.flatnonzero(encoded.masked == masked) for masked in (True, False))
@@ -246,14 +245,10 @@ class TextRows(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[str], bool]:
-        return self.texts_asked(given, ("text",))
+    def example_of(self, text: str) -> str:
+        return text
 
-    def encoded_for(self, other: Any, examples: Sequence[Question]) -> Rows:
-        asked: Rows = other.asked(examples)
-        return asked
-
-    def asked(self, questions: Sequence[Question]) -> Rows:
+    def rows_of(self, questions: Sequence[Question]) -> Rows:
         """Texts with masks, all of which are read, or pairs, of which the parts are read where the two meet.
 
         Raises:
@@ -316,16 +311,9 @@ class TextRows(Tokens):
         """A text as the tokenizer is given it: as in training, or, in an imported run, as it is."""
         return text if getattr(self.config.data, "imported", None) is not None else plain_text(text)[0]
 
-    def unread(self, encoded: Any) -> int:
-        return int(encoded.unread[0])
-
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], unread: Sequence[int]) -> list[Any]:
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], encoded: Rows) -> list[Any]:
+        unread = () if encoded.unread is None else encoded.unread.tolist()
         return [replace(one, unread=gone) for one, gone in zip(made, unread, strict=True)]
-
-    def readable(self, text: Any) -> Any:
-        if isinstance(text, tuple) and len(text) == 2:
-            return tuple(map(super().readable, text))
-        return super().readable(text)
 
     def unknown_in(self, given: Question) -> list[str]:
         mask = MASK if self.tokenizer.mask is None else self.tokenizer.token(self.tokenizer.mask)

@@ -15,6 +15,7 @@ from heed.data.kinds.inputs import pairs_typed
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Array, Outcomes
 from heed.tasks.base.comparison import Examiner
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.pretraining.config import objectives
 from heed.tasks.pretraining.filling import FilledText, NextSentence, check_masks, rank_words
@@ -199,7 +200,7 @@ TASK = Task(
     "pretraining",
     input=TextRows(),
     head=Masked(),
-    looks=Looks(look_at_row, explain),
+    looks=Looks(look_at_row, explain, readable=lambda work, text: readable(text, isinstance(text, tuple))),
     baselines=baselines,
     outputs=PretrainingOutputs,
     examiner=lambda: PretrainingExaminer,

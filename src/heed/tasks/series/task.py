@@ -91,6 +91,17 @@ def look_at_series(
     )
 
 
+def readable(work: Work, text: Any) -> Stretch:
+    """The series to look at, of a file or of Python data."""
+    assert isinstance(work.input, Windows)
+    is_file, input = isinstance(text, str | Path), work.input
+    series, name = (input.read(Path(text)), Path(text).name) if is_file else (input.held(text), "series")
+    if len(series) > 1:
+        raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
+    values = series[0].numbers(input.columns)
+    return Stretch(values, len(values), name)
+
+
 def _row(columns: Sequence[str], row: Any) -> str:
     return ", ".join(f"{column} {value:.6g}" for column, value in zip(columns, row.tolist(), strict=True))
 
@@ -99,7 +110,7 @@ TASK = Task(
     "series",
     input=Windows(),
     head=NextRow("numbers"),
-    looks=Looks(at=look_at_series),
+    looks=Looks(at=look_at_series, readable=readable),
     outputs=SeriesOutputs,
     enough_updates=300,
     cannot={"ensemble": "", "errors": ""},

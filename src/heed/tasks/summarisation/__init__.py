@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -11,7 +11,6 @@ SPEC = TaskSpec(
     files="two parallel files, documents first, or one with both sides",
     flags=(
         *WRITING,
-        WITH_BASELINE,
         Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
         *TARGET,

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from torch import nn
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from heed.data.examples import Pair, split_sentences
-from heed.data.findings import Findings
-from heed.data.kinds.inputs import inputs_in
-from heed.data.tables import Field
-from heed.data.text_files import Numbered
-from heed.errors import ConfigError, DataError, whole_number
-from heed.evaluation.measures import Outcomes
-from heed.evaluation.text_scores import ROUGE, rouge_measures
-from heed.models.base import PairDecoder
-from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
+from heed.errors import DataError, whole_number
+from heed.evaluation.text_scores import rouge_measures
 from heed.tasks.base.writing_run import scores_beside_baselines
-from heed.tasks.contracts import Facts
 from heed.tasks.heads.alignment import align
-from heed.tasks.heads.written import settings
-from heed.tasks.inputs.documents import Documents
+from heed.tasks.heads.written import TextScores, settings
 from heed.tasks.inputs.few_pairs import with_body
-from heed.tasks.inputs.pairs import pair_kind
+from heed.tasks.inputs.pairs import Pairs, pair_kind
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
-from heed.tasks.summarisation.pointer import PointerGenerator
 from heed.tasks.translation.task import LOOKS, Translated, TranslationExaminer, TranslationOutputs, nearest, taken_from
 from heed.tasks.work import Baselines, Task
 
@@ -39,6 +26,8 @@ MOST = 500
 """Most documents on which the length is chosen."""
 _WORDS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
 _SENTENCES = (1, 2, 3, 5)
+_TEXTS = ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
+SCORES = TextScores(_TEXTS, _TEXTS, ("rouge2", "rougeL"), "rougeL")
 
 
 @dataclass(frozen=True)
@@ -85,72 +74,6 @@ class Lead:
         return f"first {self.unit}" if self.count == 1 else f"first {self.count} {self.unit}s"
 
 
-_SCORES = {**ROUGE, "bleu": "BLEU", "chrf": "chrF", "exact_match": "exact match", "token_accuracy": "token accuracy"}
-_SCORES |= {"perplexity": "perplexity"}
-
-
-@dataclass(frozen=True)
-class Summaries(Translated):
-    """Summaries of documents; with `model.pointer`, their words may be copied."""
-
-    options: ClassVar = SummarisationHead
-    keywords: ClassVar = {name: value for name, value in Translated.keywords.items() if name != "engine"}
-    of_texts: ClassVar[tuple[str, ...]] = ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
-
-    @property
-    def quick_scores(self) -> tuple[str, ...]:
-        return self.of_texts
-
-    by_length = ("rouge2", "rougeL")
-    select = "rougeL"
-
-    def build(self, body: nn.Module, options: SummarisationHead, facts: Facts) -> nn.Module:
-        """The body, or a model that copies.
-
-        Raises:
-            ConfigError: `model.pointer` is true, but the model does not attend to its source.
-        """
-        if not options.pointer:
-            return body
-        assert isinstance(body, PairDecoder)
-        if not body.aligns:
-            raise ConfigError(
-                f"model.pointer is true, but model '{self.config.model.name}' has no attention to the source, so it "
-                "cannot copy; set model.pointer=false or choose another model"
-            )
-        return PointerGenerator(body)
-
-    def scored(self, run: Any, examples: Sequence[Pair], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
-        made = super().scored(run, examples, outputs, others)
-        cut = run.input.cut_in([pair.source for pair in examples])
-        places = [examples[n].origin or f"example {n + 1}" for n in cut[:10]]
-        details = {"cut": len(cut), "cut_first": places} if cut else {}
-        return replace(made, details={**made.details, **details})
-
-    def report(self, scores: dict[str, Any]) -> list[str]:
-        by_length = length_lines("ROUGE-2 by document tokens", scores["by_source_length"], "rouge2", "examples")
-        lines = [*score_lines(scores, _SCORES), *by_length, *signature_lines(scores)]
-        if scores.get("cut"):
-            more = ", ..." if scores["cut"] > 3 else ""
-            lines.append(
-                f"  {counted_are(scores['cut'], 'document')} longer than data.max_source; only the beginning was read: "
-                f"{', '.join(scores['cut_first'][:3])}{more}"
-            )
-        return [*lines, *note_lines(scores, "cut_off")]
-
-
-class SummaryOutputs(TranslationOutputs):
-    """Output as for translation, for summaries."""
-
-    asks = "a document"
-    limit = "data.max_source"
-
-    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        data = self.run.config.data
-        trained = data.train if data.origin == "files" else ()
-        return inputs_in(path, [Field("text", data.columns.source, DOCUMENT_NAMES)], findings, trained=trained)
-
-
 def _lead(run: Run) -> Lead | None:
     """The lead of the report, else the one chosen on the validation set; None if this can no longer be read."""
     for name in scores_beside_baselines(run.members[0].report).get("baselines", {}):
@@ -178,12 +101,12 @@ def before(config: Any) -> Any:
 
 TASK = Task(
     "summarisation",
-    input=Documents(kind=pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES),
-    head=Summaries(),
+    input=Pairs(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES, documents=True),
+    head=Translated(scores=SCORES, section=SummarisationHead),
     looks=LOOKS,
     baselines=baselines,
     defaults=settings,
-    outputs=SummaryOutputs,
+    outputs=TranslationOutputs,
     examiner=lambda: TranslationExaminer,
     before=before,
     taken_from=taken_from,

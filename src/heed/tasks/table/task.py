@@ -14,7 +14,7 @@ import torch
 
 from heed.tasks.base.predictions import FileOutputs
 from heed.tasks.heads.labels import Labels
-from heed.tasks.heads.number import LabelsOrNumber, Number, RowLabels
+from heed.tasks.heads.number import LabelsOrNumber, Number
 from heed.tasks.inputs.rows import TableRows
 from heed.tasks.run import Run
 from heed.tasks.work import Baselines, Task, Work
@@ -102,7 +102,7 @@ def most_updates(work: Work) -> int:
 TASK = Task(
     "table",
     input=TableRows(),
-    head=LabelsOrNumber("rows", labels=RowLabels("rows"), number=Number("rows")),
+    head=LabelsOrNumber("rows", labels=Labels("rows"), number=Number("rows")),
     baselines=baselines,
     outputs=TableOutputs,
     enough_updates=300,

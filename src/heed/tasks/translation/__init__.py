@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -15,7 +15,6 @@ SPEC = TaskSpec(
     takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
     flags=(
         *WRITING,
-        WITH_BASELINE,
         Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
         Flag(

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from markupsafe import Markup
 from torch import Tensor, nn
 
+from heed.config import Section
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import inputs_in
@@ -20,10 +21,11 @@ from heed.data.text_files import Numbered
 from heed.data.tokens.tokenizer import beginning
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes, share
+from heed.evaluation.text_scores import ROUGE
 from heed.generation import SamplingOptions, Writer
 from heed.models.base import PairDecoder
 from heed.tasks.base.predictions import short
-from heed.tasks.base.report import length_lines, note_lines, score_lines, signature_lines
+from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SEARCH,
@@ -32,9 +34,10 @@ from heed.tasks.base.writing_run import (
     WritingOutputs,
     map_html,
 )
-from heed.tasks.contracts import Batch, Facts
+from heed.tasks.contracts import Batch, Facts, NoOptions
 from heed.tasks.heads.alignment import align, aligned_counts, replace_unknown
-from heed.tasks.heads.written import Written, settings
+from heed.tasks.heads.pointer import PointerGenerator
+from heed.tasks.heads.written import TextScores, Written, settings
 from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
 from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.inputs.supervision import attention_loss, check_model, supervised_weights
@@ -47,12 +50,14 @@ if TYPE_CHECKING:
     from heed.tasks.run import Run
 
 _SCORES = {
+    **ROUGE,
     **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER, lower is better"},
     **{"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"},
     "alignment": "alignment error",  # the reason why there is none although links are known
     **{"aer": "AER, lower is better", "alignment_precision": "link precision", "alignment_recall": "link recall"},
     "perplexity": "perplexity",
 }
+_EMBEDDED = TextScores((), (), ("exact_match",), "exact_match")
 _BLANK = WrittenText("", 0.0, 0.0, (), (), True, ())
 
 
@@ -69,30 +74,33 @@ class Translated(Written):
 
     keywords: ClassVar = {**SEARCH, "prefix": "", "engine": "torch"}
     targets: str = "tokens"
+    scores: TextScores = TextScores(("chrf", "bleu", "ter"), ("bleu", "chrf"), ("exact_match", "bleu", "chrf"), "chrf")  # noqa: RUF009
+    section: type[Section] = NoOptions
+    """With `pointer`, words may be copied from the source."""
 
-    @property
-    def of_texts(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The scores of texts in addition to exact match; none for embedded data."""
-        return () if self.config.data.is_embedded else ("chrf", "bleu", "ter")
+    options = property(lambda self: self.section)
 
-    @property
-    def quick_scores(self) -> tuple[str, ...]:
-        return () if self.config.data.is_embedded else ("bleu", "chrf")
-
-    @property
-    def by_length(self) -> tuple[str, ...]:
-        """Exact match; also BLEU and chrF for data from files."""
-        return ("exact_match", *self.quick_scores)
-
-    @property
-    def select(self) -> str:
-        return "exact_match" if self.config.data.is_embedded else "chrf"
+    def fitted(self, work: Any) -> Self:
+        head = super().fitted(work)
+        return replace(head, scores=_EMBEDDED) if work.config.data.is_embedded else head
 
     def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
+        """The body, or a model that copies.
+
+        Raises:
+            ConfigError: Attention is to be guided, or `model.pointer` is true, but the model lacks that attention.
+        """
+        assert isinstance(body, PairDecoder)
         if (section := self.config.training.supervision) is not None:
-            assert isinstance(body, PairDecoder)
             check_model(body, section, self.config.training.supervised_by, self.config.model.name)
-        return body
+        if not getattr(options, "pointer", False):
+            return body
+        if not body.aligns:
+            raise ConfigError(
+                f"model.pointer is true, but model '{self.config.model.name}' has no attention to the source, so it "
+                "cannot copy; set model.pointer=false or choose another model"
+            )
+        return PointerGenerator(body)
 
     def states(self, model: Any, batch: Batch, carried: Any = None) -> Any:
         section = self.config.training.supervision
@@ -177,7 +185,6 @@ class Translated(Written):
         examples: Sequence[Pair],
         num_best: int = 1,
         engine: str = "torch",
-        with_baseline: bool = False,
         **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
@@ -187,7 +194,7 @@ class Translated(Written):
         first = run.members[0]
         for source, some in zip(texts, results, strict=True):
             some[:] = [replace_unknown(first.task, first.model, source.strip(), one) for one in some]
-        return self.beside_baseline(run, examples, results) if with_baseline else results
+        return results
 
     # Scores ---------------------------------------------------------------------------------------------------
 
@@ -203,13 +210,15 @@ class Translated(Written):
         encoded = run.input.encode(examples)
         nats, correct, tokens = run.task.judged(run.model, encoded).T.tolist()
         tokenizer = None if literal else self.tokenizer
-        measures = output_measures(texts, references, self.of_texts, tokenizer, bleu or self.bleu_tokenize)
+        measures = output_measures(texts, references, self.scores.all, tokenizer, bleu or self.bleu_tokenize)
         if per_token:
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
         details: dict[str, Any] = {
             "perplexity": math.exp(min(700.0, sum(nats) / max(1, sum(tokens)))),
             "cut_off": sum(not output.finished for output in outputs),
         }
+        if run.input.documents and (cut := run.input.cut_in([pair.source for pair in examples])):
+            details |= {"cut": len(cut), "cut_first": [examples[n].origin or f"example {n + 1}" for n in cut[:10]]}
         if any(pair.links for pair in examples):
             nothing = [0] * len(examples)
             found = aligned_counts(run.task, run.model, examples) if len(run.members) == 1 else None
@@ -222,9 +231,17 @@ class Translated(Written):
         return Outcomes(tuple(texts), tuple(measures), lengths=tuple(encoded.lengths[:, 0].tolist()), details=details)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
-        name = "chrf" if "chrf" in scores else "exact_match"
-        by_length = length_lines(f"{_SCORES[name]} by source tokens", scores["by_source_length"], name, "examples")
-        return [*score_lines(scores, _SCORES), *by_length, *signature_lines(scores), *note_lines(scores, "cut_off")]
+        name = next(name for name in ("rouge2", "chrf", "exact_match") if name in scores)
+        title = f"{_SCORES[name]} by {'document' if name in ROUGE else 'source'} tokens"
+        lines = score_lines(scores, _SCORES) + length_lines(title, scores["by_source_length"], name, "examples")
+        lines += signature_lines(scores)
+        if scores.get("cut"):
+            more = ", ..." if scores["cut"] > 3 else ""
+            lines.append(
+                f"  {counted_are(scores['cut'], 'document')} longer than data.max_source; only the beginning was read: "
+                f"{', '.join(scores['cut_first'][:3])}{more}"
+            )
+        return lines + note_lines(scores, "cut_off")
 
 
 class TranslationOutputs(WritingOutputs):
@@ -234,17 +251,20 @@ class TranslationOutputs(WritingOutputs):
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
+        if run.input.documents:
+            self.asks, self.limit = "a document", "data.max_source"
         if options["align"] and not run.model.aligns:
             raise ConfigError(
                 f"model '{run.config.model.name}' has no attention, so --align cannot link words; omit --align"
             )
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        data = self.run.config.data
+        data, reads = self.run.config.data, self.run.input
         if data.is_embedded:
             return None
-        fields = [Field("text", data.columns.source, ("source",))]
-        return inputs_in(path, fields, findings, trained=data.train, default=0)
+        names, first = (reads.asked, None) if reads.documents else (("source",), 0)
+        trained = data.train if data.origin == "files" else ()
+        return inputs_in(path, [Field("text", data.columns.source, names)], findings, trained=trained, default=first)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
         further = {name: self.options[name] for name in ("prefix", "engine") if name in self.options}
