@@ -648,11 +648,9 @@ class Work(Trainable):
     @property
     def trained_validation(self) -> float:
         """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
-        if not self.head.samples:
-            return 1.0
-        lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
+        lengths: Any = cast(Any, self.input).written_lengths("valid", self) if self.head.samples else ()
         # Outputs of a batch are written together, until the longest ends.
-        return float(min(1.0, 1.5 * (sum(lengths) / len(lengths) + 1) / (max(lengths) + 2)))
+        return float(min(1.0, 1.5 * (lengths.mean() + 1) / (lengths.max() + 2))) if len(lengths) else 1.0
 
     @property
     def most_updates(self) -> int | None:

@@ -389,19 +389,15 @@ class Pairs(Tokens):
         """The texts that are written for examples."""
         return [pair.target for pair in examples]
 
-    def written_lengths(self, work: Work) -> list[int]:
-        """Tokens of the validation references."""
-        valid: Any = work.encoded("valid")
-        return valid.lengths[:, 1].tolist()  # type: ignore[no-any-return]
-
-    def longest_trained(self, work: Work) -> int:
-        """Tokens of the longest target that is trained on."""
-        return int(self.training(work).lengths[:, 1].max())
+    def written_lengths(self, split: str, work: Work) -> Lengths:
+        """Tokens of the targets of a split."""
+        encoded: Any = self.training(work) if split == "train" else work.encoded(split)
+        return encoded.lengths[:, 1]  # type: ignore[no-any-return]
 
     def to_write(self, work: Work) -> ToWrite[list[int]]:
         """What a validation writes."""
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest, positions = max(self.written_lengths(work)) + 2, work.head.positions  # type: ignore[attr-defined]
+        longest, positions = int(self.written_lengths("valid", work).max()) + 2, work.head.positions  # type: ignore[attr-defined]
         sources = [pair.source for pair in work.encoded("valid")[:VALIDATED]]
         references = self.references(work.splits.examples["valid"][:VALIDATED])
         return ToWrite(sources, references, min(longest, positions or longest))
