@@ -127,6 +127,11 @@ class Pass:
         return len(pieces) * int(self.costs[np.asarray(pieces)].max(0).sum())
 
 
+def listed(batches: Sequence[list[int]]) -> Sequence[list[int]]:
+    """Batches as a list, of which millions would take more memory than anything else."""
+    return batches if len(batches) > 1_000_000 else list(batches)
+
+
 class Rows(NamedTuple):
     """Named rows of tensors: tokens, labels, columns."""
 
@@ -312,7 +317,7 @@ class Input(Part):
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
-        batches = plan_pass(costs, work.config.training.batch_tokens, *draw)
+        batches = listed(plan_pass(costs, work.config.training.batch_tokens, *draw))
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:

@@ -30,7 +30,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, counted_are, sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
-from heed.tasks.contracts import Batch, Draw, Pass, Sized
+from heed.tasks.contracts import Batch, Draw, Pass, Sized, listed
 from heed.tasks.inputs.few_pairs import (
     auto_size,
     few_because,
@@ -96,7 +96,7 @@ class TrainingSet:
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
-        return plan_pass(costs, batch_tokens, seed, epoch, chosen)
+        return listed(plan_pass(costs, batch_tokens, seed, epoch, chosen))
 
 
 def pair_kind(names: Names = SIDES) -> Kind:
