@@ -417,7 +417,7 @@ def contrast(work: Work, model: LanguageModel, text: str, other: str) -> dict[st
 
 
 def lens_reads(work: Work, model: LanguageModel, text: str) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
-    """A pass over the last tokens of a text that the model reads at once; see `heed.tasks.base.tracing.lens`."""
+    """A pass over the last tokens of a text that the model reads at once; see `heed.tasks.base.attributing.lens`."""
     input = cast(Stream, work.input)
     shown, context = _text(input, text, [], False), context_of(input, model)
     left = max(0, len(shown.ids) - (context or len(shown.ids)))
