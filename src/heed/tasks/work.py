@@ -86,10 +86,6 @@ _ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
-def _none(run: Any) -> Baselines:
-    return {}
-
-
 @dataclass(frozen=True)
 class Task:
     """A task: an input, a head, and what is special to it."""
@@ -98,7 +94,7 @@ class Task:
     input: Input
     head: Head
     looks: Looks = Looks()
-    baselines: Callable[[Any], Baselines] = _none
+    baselines: Callable[[Any], Baselines] = lambda run: {}
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
     """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
@@ -295,6 +291,7 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
 class Work(Trainable):
     """A task with its data and a settled configuration."""
 
+    patience = 3
     is_trial = False
     """True for a copy whose updates are measured."""
     given: Mapping[str, Sequence[Any]] | None = None
@@ -500,12 +497,7 @@ class Work(Trainable):
     @property
     def unit(self) -> str:
         """The noun for an example in messages."""
-        return "pair" if self.pairs else spec_of(self.task.name).unit
-
-    @property
-    def pairs(self) -> bool:
-        """True if an input is a pair of texts."""
-        return bool(self.input.pairs)
+        return "pair" if self.input.pairs else spec_of(self.task.name).unit
 
     @property
     def notes(self) -> str:
@@ -603,14 +595,14 @@ class Work(Trainable):
         batch = self._pass(epoch).collate(indices)
         return self.head.collate(self.truths("train"), batch, Draw(self.config.training.seed, epoch))
 
+    @property
+    def planned(self) -> Pass:
+        """The earliest pass that is held, or the first."""
+        return self._pass(next(iter(self._passes), 0))
+
     def work(self, indices: list[int]) -> int:
         """Padded positions of a training batch."""
-        return self._pass(next(iter(self._passes), 0)).positions(indices)
-
-    @property
-    def places(self) -> int:
-        """How often a parameter is used, at most, for a position of a batch."""
-        return self._pass(next(iter(self._passes), 0)).reuse
+        return self.planned.positions(indices)
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch, self._carried), batch, label_smoothing)
@@ -640,10 +632,6 @@ class Work(Trainable):
         each = 1.0 + int(self.config.generation.beam_size) if self.head.samples else 1.2
         validated = len(self.encoded("valid"))
         return each * tested / max(1, min(validated, VALIDATED) if self.head.samples else validated)
-
-    @property
-    def patience(self) -> int:
-        return 3
 
     @property
     def trained_validation(self) -> float:

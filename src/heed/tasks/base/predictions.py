@@ -208,7 +208,7 @@ class TextOutputs(Outputs):
     @property
     def pairs(self) -> bool:
         """True if an input is a pair of texts."""
-        return bool(self.run.task.pairs)
+        return bool(self.run.input.pairs)
 
     def write(self, texts: list[Any]) -> Iterator[Written]:
         """The output for each input, a text or a pair of texts."""
@@ -271,7 +271,7 @@ class TextOutputs(Outputs):
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of a text that were never seen in training."""
-        return self.run.input.unknown_in(text) if self.run.input.is_text else ()
+        return self.run.input.unknown_in(text)  # type: ignore[no-any-return]
 
     @property
     def streams(self) -> bool:

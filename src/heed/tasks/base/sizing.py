@@ -104,7 +104,7 @@ class _Trial:
             model = task.build_model().to(device)
             self.parameters = sum(p.numel() for p in model.parameters())
             self.positions = sum(map(task.work, some)) / len(some)
-            operations = 6.0 * self.parameters * self.positions * task.places
+            operations = 6.0 * self.parameters * self.positions * task.planned.reuse
             if operations * task.enough_updates < _SLOWEST * budget:
                 return 0.0, operations / _SLOWEST
             task.carry({})
