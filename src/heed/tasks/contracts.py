@@ -236,8 +236,6 @@ class Input(Part):
 
     batch_field: ClassVar[str] = "batch_tokens"
     """Field of `training` with the size of a batch."""
-    scored_at_once: ClassVar[int] = 4
-    """How many training batches are scored at once, unless they are as large as a GPU's."""
     same_shapes: ClassVar[bool] = False
     """True if nearly all batches have the same shape."""
     key: ClassVar[str] = "text"
@@ -254,8 +252,6 @@ class Input(Part):
     """Sections and fields of the configuration that do not apply, and so must have their default values."""
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
-    positions_per_parameter: ClassVar[float] = 0.0
-    """Positions that it must see for each of its parameters under a time budget, else a smaller model learns more."""
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
     is_encoded_once: ClassVar[bool] = False

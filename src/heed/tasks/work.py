@@ -676,9 +676,9 @@ class Work(Trainable):
 
     @property
     def at_once(self) -> int:
-        """Positions of a scoring batch; from a GPU's batch on no more than in training."""
+        """Positions of a scoring batch; where texts are written, or from a GPU's batch on, those of training."""
         most: int = getattr(self.config.training, self.input.batch_field)
-        return max(most, min(self.input.scored_at_once * most, GPU_BATCH))
+        return most if self.head.samples else max(most, min(4 * most, GPU_BATCH))
 
     @torch.no_grad()
     def scored(

@@ -126,7 +126,6 @@ class Pairs(Tokens):
     keeps_blank: ClassVar[bool] = True
     unused: ClassVar = ()
     roles: ClassVar = ("source", "target")
-    scored_at_once: ClassVar = 1
     is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 2
 

@@ -344,7 +344,6 @@ class Turns(Tokens):
         "source": Sized("source_vocab_size", ("source", "tokens")),
         "target": Sized("target_vocab_size", ("target", "tokens")),
     }
-    scored_at_once: ClassVar = 1
     is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 3
 
