@@ -271,7 +271,7 @@ class TextOutputs(Outputs):
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of a text that were never seen in training."""
-        return self.run.input.unknown_in(text)  # type: ignore[no-any-return]
+        return self.run.input.unknown_in(text) if self.run.input.is_text else ()
 
     @property
     def streams(self) -> bool:

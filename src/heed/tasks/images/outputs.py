@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +57,6 @@ class PictureOutputs(TextOutputs):
 
         texts = ((number, one if isinstance(one, BadLine) or not one else place(one)) for number, one in found[0])
         return texts, found[1] + f", in '{folder}' (data.folder)" * (folder is not None)
-
-    def unknown_in(self, text: Any) -> Sequence[str]:
-        return ()
 
     def header(self) -> list[str]:
         if not self.options["csv"]:
