@@ -310,8 +310,7 @@ class Work(Trainable):
     def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
         self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, head.options
-        self.size_fields, self.alternatives = task.size_fields, task.alternatives
+        self.interfaces = task.interfaces
         self.same_shapes = input.same_shapes  # type: ignore[misc]
         self.enough_updates = task.enough_updates
         self._splits = splits
@@ -413,7 +412,7 @@ class Work(Trainable):
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
-        model, options = model_and_head(self.body_class, self.head_class, size, fields)
+        model, options = model_and_head(self.body_class, self.head.options, size, fields)
         made = self.head.settled(options, fields, self)
         of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
         for name in [name for name in fields | made if name in of_data - given.keys()]:
@@ -523,7 +522,7 @@ class Work(Trainable):
     def model_and_head(self) -> tuple[ModelConfig, Any]:
         """The fields of the body and of the parts, typed."""
         section = self.config.model
-        return model_and_head(self.body_class, self.head_class, section.size, dict(section.settings))
+        return model_and_head(self.body_class, self.head.options, section.size, dict(section.settings))
 
     @property
     def rows(self) -> Mapping[str, Rows]:
@@ -539,7 +538,7 @@ class Work(Trainable):
         """Kind of row -> the field of the configured model that counts such rows."""
         own = self.body_class.config_class.model_fields
         counting = {kind: rows.field for kind, rows in self.rows.items() if rows.field}
-        return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
+        return {kind: name for kind, name in {**self.task.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         """The tokenizers, by the kind of row that their tokens name."""
