@@ -182,9 +182,7 @@ class Fussy(TextOutputs):
 def answered(texts, skip):
     told, out = [], io.StringIO()
     answering = Answering(
-        Fussy(
-            SimpleNamespace(task=SimpleNamespace(pairs=False), input=SimpleNamespace(unknown_in=lambda text: ())), {}
-        ),
+        Fussy(SimpleNamespace(input=SimpleNamespace(pairs=False, is_text=True, unknown_in=lambda text: ())), {}),
         InputFindings(DATA, skip, told.append, "hint"),
         strict=False,
     )

@@ -71,7 +71,7 @@ def test_pairs_are_read_from_two_columns(folder, file, columns):
     task = prepared(folder, file, columns)
     texts = [*task.splits.examples["train"], *task.splits.examples["valid"]]
     assert sorted((one.text, one.second, *one.labels) for one in texts) == sorted(drawn(40))
-    assert task.pairs and task.unit == "pair"
+    assert task.input.pairs and task.unit == "pair"
 
 
 @pytest.mark.parametrize("model", [{"name": "bert", "size": "tiny", "max_length": 6}, {"name": "han", "size": "tiny"}])

@@ -127,6 +127,11 @@ class Pass:
         return len(pieces) * int(self.costs[np.asarray(pieces)].max(0).sum())
 
 
+def listed(batches: Sequence[list[int]]) -> Sequence[list[int]]:
+    """Batches as a list, of which millions would take more memory than anything else."""
+    return batches if len(batches) > 1_000_000 else list(batches)
+
+
 class Rows(NamedTuple):
     """Named rows of tensors: tokens, labels, columns."""
 
@@ -223,8 +228,6 @@ class Input(Part):
 
     batch_field: ClassVar[str] = "batch_tokens"
     """Field of `training` with the size of a batch."""
-    scored_at_once: ClassVar[int] = 4
-    """How many training batches are scored at once, unless they are as large as a GPU's."""
     same_shapes: ClassVar[bool] = False
     """True if nearly all batches have the same shape."""
     key: ClassVar[str] = "text"
@@ -241,8 +244,6 @@ class Input(Part):
     """Sections and fields of the configuration that do not apply, and so must have their default values."""
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
-    positions_per_parameter: ClassVar[float] = 0.0
-    """Positions that it must see for each of its parameters under a time budget, else a smaller model learns more."""
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
     is_encoded_once: ClassVar[bool] = False
@@ -312,7 +313,7 @@ class Input(Part):
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
-        batches = plan_pass(costs, work.config.training.batch_tokens, *draw)
+        batches = listed(plan_pass(costs, work.config.training.batch_tokens, *draw))
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:

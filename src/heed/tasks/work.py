@@ -84,10 +84,6 @@ _ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
-def _none(run: Any) -> Baselines:
-    return {}
-
-
 @dataclass(frozen=True)
 class Task:
     """A task: an input, a head, and what is special to it."""
@@ -96,7 +92,7 @@ class Task:
     input: Input
     head: Head
     looks: Looks = Looks()
-    baselines: Callable[[Any], Baselines] = _none
+    baselines: Callable[[Any], Baselines] = lambda run: {}
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
     """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
@@ -294,6 +290,7 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
 class Work(Trainable):
     """A task with its data and a settled configuration."""
 
+    patience = 3
     is_trial = False
     """True for a copy whose updates are measured."""
     given: Mapping[str, Sequence[Any]] | None = None
@@ -312,8 +309,7 @@ class Work(Trainable):
     def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
         self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, head.options
-        self.size_fields, self.alternatives = task.size_fields, task.alternatives
+        self.interfaces = task.interfaces
         self.same_shapes = input.same_shapes  # type: ignore[misc]
         self.enough_updates = task.enough_updates
         self._splits = splits
@@ -413,7 +409,7 @@ class Work(Trainable):
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
-        model, options = model_and_head(self.body_class, self.head_class, size, fields)
+        model, options = model_and_head(self.body_class, self.head.options, size, fields)
         made = self.head.settled(options, fields, self)
         of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
         for name in [name for name in fields | made if name in of_data - given.keys()]:
@@ -497,12 +493,7 @@ class Work(Trainable):
     @property
     def unit(self) -> str:
         """The noun for an example in messages."""
-        return "pair" if self.pairs else spec_of(self.task.name).unit
-
-    @property
-    def pairs(self) -> bool:
-        """True if an input is a pair of texts."""
-        return bool(self.input.pairs)
+        return "pair" if self.input.pairs else spec_of(self.task.name).unit
 
     @property
     def notes(self) -> str:
@@ -528,7 +519,7 @@ class Work(Trainable):
     def model_and_head(self) -> tuple[ModelConfig, Any]:
         """The fields of the body and of the parts, typed."""
         section = self.config.model
-        return model_and_head(self.body_class, self.head_class, section.size, dict(section.settings))
+        return model_and_head(self.body_class, self.head.options, section.size, dict(section.settings))
 
     @property
     def rows(self) -> Mapping[str, Rows]:
@@ -544,7 +535,7 @@ class Work(Trainable):
         """Kind of row -> the field of the configured model that counts such rows."""
         own = self.body_class.config_class.model_fields
         counting = {kind: rows.field for kind, rows in self.rows.items() if rows.field}
-        return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
+        return {kind: name for kind, name in {**self.task.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         """The tokenizers, by the kind of row that their tokens name."""
@@ -600,14 +591,14 @@ class Work(Trainable):
         batch = self._pass(epoch).collate(indices)
         return self.head.collate(self.truths("train"), batch, Draw(self.config.training.seed, epoch))
 
+    @property
+    def planned(self) -> Pass:
+        """The earliest pass that is held, or the first."""
+        return self._pass(next(iter(self._passes), 0))
+
     def work(self, indices: list[int]) -> int:
         """Padded positions of a training batch."""
-        return self._pass(next(iter(self._passes), 0)).positions(indices)
-
-    @property
-    def places(self) -> int:
-        """How often a parameter is used, at most, for a position of a batch."""
-        return self._pass(next(iter(self._passes), 0)).reuse
+        return self.planned.positions(indices)
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch, self._carried), batch, label_smoothing)
@@ -639,17 +630,11 @@ class Work(Trainable):
         return each * tested / max(1, min(validated, VALIDATED) if self.head.samples else validated)
 
     @property
-    def patience(self) -> int:
-        return 3
-
-    @property
     def trained_validation(self) -> float:
         """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
-        if not self.head.samples:
-            return 1.0
-        lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
+        lengths: Any = cast(Any, self.input).written_lengths("valid", self) if self.head.samples else ()
         # Outputs of a batch are written together, until the longest ends.
-        return float(min(1.0, 1.5 * (sum(lengths) / len(lengths) + 1) / (max(lengths) + 2)))
+        return float(min(1.0, 1.5 * (lengths.mean() + 1) / (lengths.max() + 2))) if len(lengths) else 1.0
 
     @property
     def most_updates(self) -> int | None:
@@ -687,9 +672,9 @@ class Work(Trainable):
 
     @property
     def at_once(self) -> int:
-        """Positions of a scoring batch; from a GPU's batch on no more than in training."""
+        """Positions of a scoring batch; where texts are written, or from a GPU's batch on, those of training."""
         most: int = getattr(self.config.training, self.input.batch_field)
-        return max(most, min(self.input.scored_at_once * most, GPU_BATCH))
+        return most if self.head.samples else max(most, min(4 * most, GPU_BATCH))
 
     @torch.no_grad()
     def scored(

@@ -1,19 +1,23 @@
-"""Attributions of texts: what each word adds to a score, as numbers, a shading and a data frame.
+"""What a text adds to a score: attributions of words, states put in from another text, the logit lens, the beam.
 
-A task says, by `explain`, which score is attributed to which words; `watch/attribution.py` computes.
+A task says by `explain` which score is attributed to which words, and by `contrast` which one distinguishes two texts;
+`watch/attribution.py` and `watch/patching.py` compute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest, whole_number
+from heed.generation import Candidate
+from heed.models.base import PairDecoder
+from heed.show.beams import BeamNode, Beams, ShownBeams
 from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.looking import Words, notes_on, text_line
@@ -24,8 +28,9 @@ from heed.watch.attribution import LEFT_OUT, METHODS, Attribution, Scored, check
 from heed.watch.attribution import attribute as attribute_score
 from heed.watch.edits import Given, edits_of
 from heed.watch.looks import Look, Shading
-from heed.watch.maps import Axis
-from heed.watch.trace import edit
+from heed.watch.maps import Axis, Map, plural
+from heed.watch.patching import Patching, after_each_block, sites_of
+from heed.watch.trace import edit, trace
 
 REPLACED = ("deleted", "unknown", "mean")
 """What leave-one-out does with a word."""
@@ -190,3 +195,229 @@ def token_named(tokenizer: TextTokenizer, text: str) -> int:
         pieces = " ".join(map(tokenizer.label, ids))
         raise ConfigError(f"{text!r} is not one token of this run, but {pieces or 'none'}")
     return ids[0]
+
+
+_LEAST, _SMALL = 1e-4, 0.05
+"""Smallest difference of two scores of which shares are computed, and the one below which a note calls it small."""
+_PATCHED = (
+    "Share of the difference that comes back when the states of one layer, at one position, are those of the other "
+    "text (0: the score stays; 1: it is that of the other text); all that follows is computed anew. First row: the "
+    "tokens themselves are replaced."
+)
+_LENS = (
+    "The most probable next token, and its probability, if each block were the last: the model's own last "
+    "normalisation and output layer read the state after it. The last row is the model's output."
+)
+
+
+@sparing()
+def patch(
+    run: Any,
+    text: Any,
+    other: Any,
+    *,
+    target: str | None = None,
+    rather_than: str | None = None,
+    edits: Sequence[Given] = (),
+) -> ShownLook:
+    """Put states of another text in place of those of a text, at each layer and word in turn.
+
+    Args:
+        run: A run that reads texts.
+        text: The text.
+        other: A text of as many tokens, whose states are taken.
+        target: The score, as for `attribute`; by default that of the label, tag or next token of `other` minus that of
+            `text`, or the log-probability of the output for `other`.
+        rather_than: As for `attribute`.
+        edits: Changes to the attention weights in all passes (`heed.watch.edits`).
+
+    Returns:
+        A look with one map, a row for each layer and a column for each word: its `weights` are the recovered shares of
+        the difference of the scores.
+
+    Raises:
+        ConfigError: The texts have different numbers of tokens, or nearly equal scores; or the model has no states of
+            its tokens.
+    """
+    capability(run, "patch")
+    text, other = run.readable(text), run.readable(other)
+    if rather_than is not None and target is None:
+        raise ConfigError("--rather-than needs --for, the score that it is compared with")
+    with edit(run.model, *edits_of(edits)):
+        asked = run.looks.contrast(run.task, run.model, text, other)
+        if target is not None:
+            asked |= {"target": target, "rather_than": rather_than}
+        explained, there = (run.looks.explain(run.task, run.model, read, **asked) for read in (text, other))
+        _check_lengths(explained, there)
+        scores = _patched_scores(run, explained, there)
+    notes = [f"score: {explained.name}; {scores.text:.4f} of the text, {scores.other:.4f} of the other"]
+    notes += explained.notes
+    difference = scores.other - scores.text
+    if abs(difference) < _LEAST:
+        raise ConfigError(f"{notes[0]}: the scores are equal, so no share can be computed; choose another with --for")
+    if abs(difference) < _SMALL:
+        notes.append("a small difference: shares of it say little about the model")
+    first, last = explained.around
+    words, pairs = explained.words.axis, zip(explained.words.axis.labels, there.words.axis.labels, strict=True)
+    labels = (*first, *(a if a == b else f"{a}/{b}" for a, b in pairs), *last)
+    rows = Axis("layers", "layer", (plural(words.kind), *(f"layer {number}" for number in scores.layers)))
+    grid = Map(
+        "states",
+        0,
+        None,
+        rows,
+        Axis("text", words.kind, labels),
+        (scores.patched - scores.text) / difference,
+        caption=_PATCHED,
+        name=f"activation patching: {explained.name}",
+        unit="share",
+        signed=True,
+    )
+    title = f"{run.title}: activation patching, states from another text"
+    return _grid(title, grid, [*notes, *notes_on((), edits_of(edits))], text_line(run, text), text_line(run, other))
+
+
+class _Scores(NamedTuple):
+    """The scores of two texts, and of the first with states of the second."""
+
+    text: float
+    other: float
+    layers: list[int]
+    patched: Tensor  # `(1 + layers, positions)`: with the tokens of each position replaced, then the states of a layer
+
+
+def _patched_scores(run: Any, explained: Explained, there: Explained) -> _Scores:
+    scored, tokens, others = explained.scored, explained.scored.tokens, there.scored.tokens
+    before, after = map(len, explained.around)
+    length, device = before + len(tokens) + after, tokens.device
+    with torch.no_grad(), trace(run.model) as seen:
+        score_there = float(there.scored.of_tokens(others.unsqueeze(0)))
+        if isinstance(run.model, PairDecoder):  # only states of the source have its positions
+            seen.tensor_records.clear()
+            seen.gate_records.clear()
+            read = others.unsqueeze(0)
+            run.model.encode(read, torch.ones_like(read, dtype=torch.bool))
+    layers: dict[int, list[Any]] = {}
+    for site in sites_of(seen, length):
+        layers.setdefault(site.layer, []).append(site)
+    if not layers:
+        raise ConfigError(
+            f"model {run.task.config.model.name} has no states of single tokens that could be put in; recurrent "
+            "networks and Transformers over a whole text have them, hierarchical ones over one sentence"
+        )
+    spans = [range(n, n + 1) for n in range(before)]
+    spans += [range(before + word.start, before + word.stop) for word in explained.words.tokens]
+    spans += [range(n, n + 1) for n in range(length - after, length)]
+    places = torch.zeros(len(spans), length, dtype=torch.bool, device=device)
+    for row, span in enumerate(spans):
+        places[row, span.start : span.stop] = True
+    rows = [scored.of_tokens(torch.where(places[:, before : before + len(tokens)], others, tokens))]
+    same = tokens.expand(len(spans), -1)
+    for _, sites in sorted(layers.items()):
+        scores = []
+        for some, at in zip(same.split(scored.at_once), places.split(scored.at_once), strict=True):
+            with Patching(run.model, sites, at):
+                scores.append(scored.of_tokens(some))
+        rows.append(torch.cat(scores))
+    score = float(scored.of_tokens(tokens.unsqueeze(0)))
+    return _Scores(score, score_there, sorted(layers), torch.stack(rows).double().cpu())
+
+
+@sparing()
+def lens(run: Any, text: Any, *, edits: Sequence[Given] = ()) -> ShownLook:
+    """The logit lens: the most probable token after each block of the decoder, at each position.
+
+    Args:
+        run: A run whose decoder consists of blocks.
+        text: The text.
+        edits: Changes to the attention weights (`heed.watch.edits`).
+
+    Raises:
+        ConfigError: The model has no decoder blocks.
+    """
+    capability(run, "lens")
+    run.model.eval()
+    text = run.readable(text)
+    with edit(run.model, *edits_of(edits)):
+        read, axis, name = run.looks.lens(run.task, run.model, text)
+        best = [torch.softmax(logits[0].float(), -1).max(-1) for logits in after_each_block(run.model, read)]
+    rows = Axis("blocks", "block", tuple(f"block {number}" for number in range(len(best))))
+    named = tuple(tuple(map(name, block.indices.tolist())) for block in best)
+    values = torch.stack([block.values for block in best]).cpu()
+    parts = "next tokens", 0, None, rows, axis, values
+    grid = Map(*parts, caption=_LENS, name="next tokens", unit="probability", tokens=named)
+    return _grid(f"{run.title}: logit lens", grid, notes_on((), edits_of(edits)), text_line(run, text))
+
+
+def _grid(title: str, grid: Map, notes: Sequence[str], text: str, other: str = "") -> ShownLook:
+    """A look with nothing but a map of layers and positions."""
+    names = "text", "other" if other else ""
+    return ShownLook(Look(title, text, other, (grid,), (), (), tuple(notes), names=names), steps=False)
+
+
+def _check_lengths(own: Explained, there: Explained) -> None:
+    counts = [len(one.scored.tokens) for one in (own, there)]
+    if counts[0] != counts[1]:
+        raise ConfigError(
+            f"the text has {counts[0]} tokens and the other {counts[1]}; states are exchanged position by position, so "
+            "the numbers must be equal"
+        )
+    for n, (one, another) in enumerate(zip(own.words.tokens, there.words.tokens, strict=False)):
+        if one != another:
+            raise ConfigError(
+                f"word {n + 1} of the text, {own.words.axis.labels[n]!r}, has {len(one)} tokens, but "
+                f"{there.words.axis.labels[n]!r} of the other has {len(another)}; states are exchanged word by word"
+            )
+
+
+@sparing()
+def beams(
+    run: Any,
+    text: Any,
+    *,
+    every: bool = False,
+    beam_size: int | None = None,
+    edits: Sequence[Given] = (),
+    **options: Any,
+) -> ShownBeams:
+    """The beam search that writes the output for a text: its candidates with their probabilities and ranks.
+
+    Args:
+        run: A run that writes by beam search.
+        text: The text.
+        every: Show all that was ranked: also further outputs, rows whose continuations all left the beam, and
+            candidates that never entered it. By default the best outputs are shown, as many as the beam has rows; JSON
+            always has everything.
+        beam_size: The configuration's by default.
+        edits: Changes to the attention weights while it writes.
+        options: For a response `speaker`, for a language model `length`.
+
+    Raises:
+        ConfigError: The search is greedy, so it has one path; or the text is blank.
+    """
+    capability(run, "beams")
+    steps: list[list[Candidate]] = []
+    generation = run.task.config.generation
+    size = generation.beam_size if beam_size is None else beam_size
+    if size == 1:
+        raise ConfigError(
+            "a beam search is shown by its candidates, and with a beam of 1 the search is greedy: one path; add --beam "
+            "4, or see the next-best tokens of each step with heed look --steps"
+        )
+    with edit(run.model, *edits_of(edits)):
+        options |= {"beam_size": size, "watch": lambda source, candidates: steps.append(candidates)}
+        read = run.readable(text)
+        source, output = text_line(run, read), run.candidates([read], **{**run.head.looked, **options})[0][0]
+    tokenizer = [*run.task.tokenizers().values()][-1]
+    nodes: list[BeamNode] = []
+    rows = [-1]
+    for step, candidates in enumerate(steps):
+        first = len(nodes)
+        for rank, node in enumerate(candidates, start=1):
+            name = (tokenizer.token if node.token == tokenizer.special.end else tokenizer.piece)(node.token)
+            fate = "continued" if node.fate == "kept" else node.fate
+            nodes.append(BeamNode(step, rows[node.parent], name, node.log_prob, node.total, node.score, rank, fate))
+        rows = [first + n for n, node in enumerate(candidates) if node.fate == "kept"]
+    notes = tuple(notes_on((), edits_of(edits)))
+    more = {"beam_size": size, "length_penalty": generation.length_penalty, "notes": notes}
+    return ShownBeams(Beams.of(f"{run.title}: beam search", source, output.text, nodes, **more), every)

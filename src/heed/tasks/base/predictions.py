@@ -204,7 +204,7 @@ class TextOutputs(Outputs):
     @property
     def pairs(self) -> bool:
         """True if an input is a pair of texts."""
-        return bool(self.run.task.pairs)
+        return bool(self.run.input.pairs)
 
     def write(self, texts: list[Any]) -> Iterator[Written]:
         """The output for each input, a text or a pair of texts."""

@@ -221,9 +221,7 @@ def baseline_lines(report: Mapping[str, Any]) -> list[str]:
     lines = []
     better = report.get("better_baselines", {})
     for name, values in report.get("baselines", {}).items():
-        labels = {key: _label(key, one) for key, one in values.items()}
-        forms = {key: _form(one) for key, one in values.items()}
-        scores = (f"{labels[k]} {one['value']:{forms[k]}} [{ends(one, forms[k])}]" for k, one in values.items())
+        scores = (f"{one['label']} {one['value']:{_form(one)}} [{ends(one, _form(one))}]" for one in values.values())
         lines.append(f"  baseline ({name}): {', '.join(scores)}")
         if name in better:
             lines.append(f"    the model is worse than this baseline: {worse_than(report, name)}")
@@ -235,15 +233,11 @@ def worse_than(report: Mapping[str, Any], name: str) -> str:
     (key,) = report["better_baselines"][name]
     of_baseline = report["baselines"][name][key]
     value, other = (f"{_value(score):{_form(of_baseline)}}" for score in (report[key], of_baseline))
-    return f"{_label(key, of_baseline)} {value}, baseline {other}"
-
-
-def _label(key: str, of_baseline: Mapping[str, Any]) -> str:
-    return str(of_baseline.get("label", key.replace("_", " ")))  # reports of older runs have no labels
+    return f"{of_baseline['label']} {value}, baseline {other}"
 
 
 def _form(one: Mapping[str, Any]) -> str:
-    return ".2%" if one.get("is_share") else ".4g"
+    return ".2%" if one["is_share"] else ".4g"
 
 
 _FEW_TOKENS = 20

@@ -19,6 +19,8 @@ _LEAST = 0.25
 """Share of the field's default down to which halves of the usual batch are tried; on a GPU that is far more."""
 _SLOWEST = 2e9
 """Floating-point operations a second that any processor does: a size of which enough updates fit is not measured."""
+_SEEN = 4.0
+"""Positions that a model of language must see for each of its parameters, else a smaller one learns more."""
 _SHORT = 0.1
 """Seconds of a trial that are too few to judge a whole batch by."""
 
@@ -42,7 +44,7 @@ def fit_to_budget(task: Any) -> Any:
     batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= least)
     if len(sizes) * len(batches) == 1:
         return config
-    trials: dict[str, _Trial] = {}
+    trials, is_language = dict[str, _Trial](), task.input.texts_are_examples
 
     def measure(size: str) -> tuple[float, float]:
         trials[size] = trial = _Trial(task, size)
@@ -51,7 +53,7 @@ def fit_to_budget(task: Any) -> Any:
     def is_enough(size: str, batch: float, updates: int) -> bool:
         one = trials[size]
         seen = updates * batch * one.positions
-        is_trained = size == sizes[-1] or seen >= task.input.positions_per_parameter * one.parameters
+        is_trained = size == sizes[-1] or not is_language or seen >= _SEEN * one.parameters
         return is_trained and updates >= int(task.enough_updates)
 
     choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)
@@ -104,7 +106,7 @@ class _Trial:
             model = task.build_model().to(device)
             self.parameters = sum(p.numel() for p in model.parameters())
             self.positions = sum(map(task.work, some)) / len(some)
-            operations = 6.0 * self.parameters * self.positions * task.places
+            operations = 6.0 * self.parameters * self.positions * task.planned.reuse
             if operations * task.enough_updates < _SLOWEST * budget:
                 return 0.0, operations / _SLOWEST
             task.carry({})

@@ -327,7 +327,7 @@ class Parent:
         at = "" if alike else prefix_of(parent, self.task.body(parent))
         take = task.task.taken_from
         chosen = None if take is None else take(task, self, own, at, given)
-        alternatives = task.alternatives if chosen is None else {kind: (kind, "tokens") for kind in task.axes()}
+        alternatives = task.task.alternatives if chosen is None else {kind: (kind, "tokens") for kind in task.axes()}
         kinds = {kind: next((k for k in alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
         rows = {kind: same_rows(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
         inside = theirs = ""

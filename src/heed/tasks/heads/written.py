@@ -258,7 +258,7 @@ def settings(config: Any, work: Any) -> Any:
             script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}
             config = config.settle("the script of the training references", script)
     if config.generation.max_length is None:
-        longest = work.input.longest_trained(work)
+        longest = int(work.input.written_lengths("train", work).max())
         limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
         why = f"the longest training target has {counted(longest, 'token')}"
         config = config.settle(why, {"generation.max_length": min(math.ceil(1.5 * longest) + 20, *limits)})

@@ -29,7 +29,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, counted_are, sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
-from heed.tasks.contracts import Batch, Draw, Pass, Sized
+from heed.tasks.contracts import Batch, Draw, Pass, Sized, listed
 from heed.tasks.inputs.few_pairs import (
     auto_size,
     few_because,
@@ -94,7 +94,7 @@ class TrainingSet:
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
-        return plan_pass(costs, batch_tokens, seed, epoch, chosen)
+        return listed(plan_pass(costs, batch_tokens, seed, epoch, chosen))
 
 
 def pair_kind(names: Names = SIDES) -> Kind:
@@ -124,7 +124,6 @@ class Pairs(Tokens):
     keeps_blank: ClassVar[bool] = True
     unused: ClassVar = ()
     roles: ClassVar = ("source", "target")
-    scored_at_once: ClassVar = 1
     is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 2
 
@@ -330,19 +329,15 @@ class Pairs(Tokens):
         """The texts that are written for examples."""
         return [pair.target for pair in examples]
 
-    def written_lengths(self, work: Work) -> list[int]:
-        """Tokens of the validation references."""
-        valid: Any = work.encoded("valid")
-        return valid.lengths[:, 1].tolist()  # type: ignore[no-any-return]
-
-    def longest_trained(self, work: Work) -> int:
-        """Tokens of the longest target that is trained on."""
-        return int(self.training(work).lengths[:, 1].max())
+    def written_lengths(self, split: str, work: Work) -> Lengths:
+        """Tokens of the targets of a split."""
+        encoded: Any = self.training(work) if split == "train" else work.encoded(split)
+        return encoded.lengths[:, 1]  # type: ignore[no-any-return]
 
     def to_write(self, work: Work) -> ToWrite[list[int]]:
         """What a validation writes."""
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest, positions = max(self.written_lengths(work)) + 2, work.head.positions  # type: ignore[attr-defined]
+        longest, positions = int(self.written_lengths("valid", work).max()) + 2, work.head.positions  # type: ignore[attr-defined]
         sources = [pair.source for pair in work.encoded("valid")[:VALIDATED]]
         references = self.references(work.splits.examples["valid"][:VALIDATED])
         return ToWrite(sources, references, min(longest, positions or longest))

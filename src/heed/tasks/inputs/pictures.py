@@ -38,6 +38,8 @@ FEW = 2_000_000
 _GRID, _LARGEST_GRID = 8, 14
 """Patches along a side: target and maximum."""
 _LARGEST_PATCH = 16
+_CACHED = 4
+"""Lists of pictures whose sized pixels are cached."""
 _MOST = 8
 """Largest number of sizes listed on a line."""
 _NAMED = 5
@@ -216,29 +218,24 @@ class PictureAccess:
     def __init__(self, data: Any, sizing: Sizing, splits: PictureSplits | None = None) -> None:
         self._data, self._sizing = data, sizing
         self.pixels = Pixels.of(data)
-        self._splits: Mapping[str, Sequence[Picture]] = {}
-        self._stores: dict[str, tuple[Sequence[Picture], PictureStore]] = {}
+        self.is_open = False  # True if the run's own pictures can be read
+        self._stores: list[tuple[Sequence[Picture], PictureStore]] = []
         if splits is not None:
             self.open(splits)
-
-    @property
-    def is_open(self) -> bool:
-        """True if the run's own pictures can be read."""
-        return bool(self._splits)
 
     def open(self, splits: PictureSplits) -> None:
         """Open the splits, so that their pictures can be read."""
         splits.pixels.sources |= self.pixels.sources  # of pictures passed in Python
-        self._splits, self.pixels = splits.examples, splits.pixels
+        self.pixels, self.is_open = splits.pixels, True
 
     def some(self, pictures: Sequence[Picture], pixels: Pixels) -> PictureStore:
-        """The sized pictures of some examples, read by `pixels`; splits and the last request are cached."""
-        name = next((name for name, own in self._splits.items() if pictures is own), "")
-        known, store = self._stores.get(name, (None, None))
-        if store is None or known is not pictures:
-            places = [picture.place for picture in pictures]
-            store = PictureStore(pixels, places, self._sizing, self._data.in_memory)
-            self._stores[name] = pictures, store
+        """The sized pictures of some examples, read by `pixels`; the last few requests are cached."""
+        for known, store in self._stores:
+            if known is pictures:
+                return store
+        places = [picture.place for picture in pictures]
+        store = PictureStore(pixels, places, self._sizing, self._data.in_memory)
+        self._stores = [(pictures, store), *self._stores[: _CACHED - 1]]
         return store
 
 

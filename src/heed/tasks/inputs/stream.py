@@ -188,7 +188,6 @@ class Stream(Tokens):
     is_encoded_once: ClassVar = True
     same_shapes: ClassVar = True
     texts_are_examples: ClassVar = True
-    positions_per_parameter: ClassVar = 4.0
     sampled_bytes: ClassVar = 20_000_000
     tokens_of_size: ClassVar = {"tiny": 1_000_000, "small": 30_000_000}
     """Named size -> training tokens up to which it is chosen; base from there on."""

@@ -344,7 +344,6 @@ class Turns(Tokens):
         "source": Sized("source_vocab_size", ("source", "tokens")),
         "target": Sized("target_vocab_size", ("target", "tokens")),
     }
-    scored_at_once: ClassVar = 1
     is_encoded_once: ClassVar = True
     row_kinds: ClassVar = ("<i4",) * 3
 
@@ -418,7 +417,7 @@ class Turns(Tokens):
         return {}
 
     def size(self, work: Work) -> str:
-        return size_for(len(self.responses_of("train", work)), _SIZES)
+        return size_for(sum(map(len, work.encoded("train"))), _SIZES)
 
     # Conversations as tokens ----------------------------------------------------------------------------------
 
@@ -503,22 +502,15 @@ class Turns(Tokens):
         """The texts of all turns."""
         return [turn for one in examples for turn in one.turns]
 
-    def responses_of(self, split: str, work: Work) -> list[Response]:
-        """The responses of a split."""
-        talk: Any = work.encoded(split)
-        return talk.responses  # type: ignore[no-any-return]
-
-    def written_lengths(self, work: Work) -> list[int]:
-        """Tokens of the validation references."""
-        return [len(one.target.ids) for one in self.responses_of("valid", work)]
-
-    def longest_trained(self, work: Work) -> int:
-        """Tokens of the longest response that is trained on."""
-        return max(len(one.target.ids) for unit in self.training(work) for one in unit)
+    def written_lengths(self, split: str, work: Work) -> Lengths:
+        """Tokens of the responses of a split."""
+        units = self.training(work) if split == "train" else work.encoded(split)
+        return np.array([len(one.target.ids) for unit in units for one in unit], np.int32)
 
     def to_write(self, work: Work) -> ToWrite[History]:
         """An even sample of the validation responses."""
-        every, known = self.responses_of("valid", work), work.splits.examples["valid"]
+        talk: Any = work.encoded("valid")
+        every, known = talk.responses, work.splits.examples["valid"]
         few = every[:: -(-len(every) // VALIDATE_AT_MOST) or 1]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max((len(one.target.ids) for one in few), default=0) + 2

@@ -405,7 +405,7 @@ def contrast(work: Work, model: LanguageModel, text: str, other: str) -> dict[st
 
 
 def lens_reads(work: Work, model: LanguageModel, text: str) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
-    """A pass over the last tokens of a text that the model reads at once; see `heed.tasks.base.tracing.lens`."""
+    """A pass over the last tokens of a text that the model reads at once; see `heed.tasks.base.attributing.lens`."""
     input = cast(Stream, work.input)
     tokens, axis, _ = _last(input, model, text)
 

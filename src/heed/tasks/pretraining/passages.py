@@ -70,7 +70,6 @@ class TextRows(Tokens):
 
     is_encoded_once: ClassVar = True
     texts_are_examples: ClassVar = True
-    positions_per_parameter: ClassVar = 4.0
     sampled_bytes: ClassVar = 20_000_000
 
     kind: Kind = DOCUMENTS

@@ -133,7 +133,7 @@ def contrast(work: Any, model: PairDecoder, text: str, other: str) -> dict[str, 
 
 
 def lens_reads(work: Any, model: PairDecoder, text: str) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
-    """A pass over the output for a text; see `heed.tasks.base.tracing.lens`."""
+    """A pass over the output for a text; see `heed.tasks.base.attributing.lens`."""
     text, device, tokenizer = work.input.stripped(text), next(model.parameters()).device, work.input.target_tokenizer
     source = work.input.framed(work.input.source_tokenizer.encode(text).ids)
     ids = [work.input.first_token(source), *work.head.translate(work, model, [text])[0][0].ids]
