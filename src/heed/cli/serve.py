@@ -54,7 +54,7 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
 
     Connection.most = _most_connections()
     token = _token(place)
-    runs = open_runs(names or ["last"], force, device)
+    runs = open_runs(names or [newest_or_example()], force, device)
     listening = _listen(place)
     host, port = listening.getsockname()[:2]
     here = f"[{host}]" if ":" in host else host
