@@ -2,7 +2,7 @@
 
     python tools/make_example.py RUN
 
-RUN is a finished training of `examples/dates.yaml` with a number of updates in place of minutes, so that a seed gives it:
+RUN is a finished training of `examples/dates.yaml` with a number of updates in place of minutes:
 
     heed train examples/dates.yaml --out RUN training.minutes=null training.steps=2000
 
