@@ -328,7 +328,11 @@ def test_check_lists_every_bad_line_before_it_refuses(call, data):
     ("command", "name", "message"),
     [
         ("train", "last", r"'last' is neither a task nor a YAML file; to resume a run: heed train last --resume$"),
-        ("check", "last", r"no run under .*runs; train one, or name its folder$"),
+        (
+            "check",
+            "last",
+            r"no run under .*runs; train one, name its folder, or try the run that comes with heed: example$",
+        ),
         ("check", "made", r"made' is not a run folder: it has no format.json$"),
     ],
 )

@@ -2,7 +2,8 @@
 
 import importlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -161,3 +162,49 @@ def test_beam_search_is_the_independent_one(monkeypatch, way, vocab_size, blocke
         assert [h.score for h in hypotheses] == pytest.approx([score for _, score in expected], rel=1e-5, abs=1e-4)
         known = len(hypotheses) if max(large.values(), default=0) < 1e6 else 1  # the others are equal in float32
         assert [tuple(with_end(h)) for h in hypotheses[:known]] == [tokens for tokens, _ in expected[:known]]
+
+
+def constrained(model, first, tokens, size, forced):
+    """Log-probabilities of what follows, by the definition: a forced first token is certain, n-grams do not repeat."""
+    if forced is not None and not tokens:
+        certain = np.full(model.output.out_features, -np.inf)
+        certain[forced] = 0.0
+        return certain
+    log_probs, text = model.log_probs(tokens[-1] if tokens else first, len(tokens)), [first, *tokens]
+    ngrams = {tuple(text[n : n + size]) for n in range(len(text) - size + 1)}
+    for token in range(len(log_probs)):
+        if len(text) >= size and tuple([*text, token][-size:]) in ngrams:
+            log_probs[token] = -np.inf
+    return log_probs
+
+
+@both_ways
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("forces", [False, True])
+def test_searches_repeat_no_ngram_and_begin_with_a_forced_token(monkeypatch, way, size, forces):
+    model, prompts = prepare(monkeypatch, way, 12, [], {END: -3.0})
+    model.positions.weight.data.zero_()  # then what is most probable soon goes round in a circle
+    forced = tuple(11 - n % 3 for n in range(NUM_SOURCES)) if forces else ()
+    options = SearchOptions(END, LIMIT, no_repeat_ngram=size, forced=forced, beam_size=4, num_best=2)
+    beams = generate(model, None, prompts, options).hypotheses
+    greedy = generate(model, None, prompts, replace(options, beam_size=1, num_best=1)).hypotheses
+    free = generate(model, None, prompts, SearchOptions(END, LIMIT)).hypotheses
+    assert [h[0].tokens for h in greedy] != [h[0].tokens for h in free]
+    for source, (first,) in enumerate(prompts.tolist()):
+        scores = partial(constrained, model, first, size=size, forced=forced[source] if forces else None)
+        tokens, log_probs = [], []
+        while len(tokens) < LIMIT and END not in tokens:
+            tokens.append(int(scores(tokens).argmax()))
+            log_probs.append(scores(tokens[:-1])[tokens[-1]])
+        assert with_end(greedy[source][0]) == tokens
+        assert greedy[source][0].log_probs == pytest.approx(log_probs, rel=1e-5, abs=1e-4)
+        rows, done = [((), 0.0)], []
+        for length in range(1, LIMIT + 1):
+            found = [((*t, n), total + p) for t, total in rows for n, p in enumerate(scores(list(t))) if p > -np.inf]
+            found = sorted(found, key=lambda one: -one[1])[:8]
+            rows = [one for one in found if one[0][-1] != END][:4]
+            ended = [one for one in found if one[0][-1] == END] + (rows if length == LIMIT else [])
+            done += [(t, total / length) for t, total in ended]
+        best = sorted(done, key=lambda one: -one[1])[:2]
+        assert [tuple(with_end(h)) for h in beams[source]] == [t for t, _ in best]
+        assert [h.score for h in beams[source]] == pytest.approx([score for _, score in best], rel=1e-5, abs=1e-4)

@@ -70,6 +70,9 @@ SETTINGS_COPY = ".config.yaml"
 """The configuration as heed wrote it: trusted if it matches the checksum of `config.yaml`, which the user may have
 edited since. Hidden, so that the user sees only one configuration."""
 _RUNS = Path("runs")
+EXAMPLE = "example"
+"""The name of the run that comes with heed (`tools/make_example.py`), unless the working directory has that name."""
+_PACKED_EXAMPLE = Path(__file__).parent / "example.zip"
 _INSTEAD = "give another --out, or resume the run with --resume"
 _FOR_PEOPLE = (".md", ".svg", ".html")
 """Endings of files that no command reads."""
@@ -88,10 +91,11 @@ class State(IntEnum):
 def find(run: str | Path, least: State = State.USABLE) -> Path:
     """The folder of a run; "last" is the newest one under `runs/` that has reached the state `least`.
 
-    A packed run is unpacked into the cache.
+    A packed run is unpacked into the cache. "example" is the run that comes with heed, which a warning says, unless
+    there is a folder or file of that name.
 
     Args:
-        run: A folder, "last", or a packed run (`heed pack`).
+        run: A folder, "last", a packed run (`heed pack`), or "example".
         least: The state that "last" requires.
 
     Raises:
@@ -100,6 +104,9 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
     if str(run) == "last":
         return _last(least)
     path = Path(run)
+    if str(run) == EXAMPLE and not os.path.exists(path):
+        path = _PACKED_EXAMPLE
+        warn(f"'{EXAMPLE}' is the run that comes with heed: dates in 23 languages to ISO", HeedWarning, stacklevel=4)
     if os.path.isfile(path):
         return unpacked(path, partial(_check_packed, path))
     if not os.path.isdir(path):
@@ -120,6 +127,11 @@ def _check_packed(file: Path, folder: Path) -> None:
             raise RunError(f"{folder / name} is {problem}; get the file again")
     except RunError as error:  # the folder is only temporary
         raise RunError(str(error).replace(str(folder), str(file))) from None
+
+
+def newest_or_example() -> str:
+    """The run to serve where none is named: "last", or the run that comes with heed where there are no runs."""
+    return "last" if any(_RUNS.glob(f"*/{_FORMAT_FILE}")) else EXAMPLE
 
 
 def is_packed(run: str | Path) -> bool:
@@ -166,7 +178,9 @@ def _last(least: State) -> Path:
     files = sorted(_RUNS.glob(f"*/{_FORMAT_FILE}"), key=lambda p: p.stat().st_mtime_ns, reverse=True)
     where, last = _RUNS.absolute(), next((p.parent for p in files if state_of(p.parent) >= least), None)
     if not files:
-        raise RunError(f"no run under {where}; train one, or name its folder")
+        raise RunError(
+            f"no run under {where}; train one, name its folder, or try the run that comes with heed: {EXAMPLE}"
+        )
     newest = files[0].parent
     if last is None:
         finish = f"if it was interrupted, {how_to_finish(newest)}"

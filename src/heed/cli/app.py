@@ -185,7 +185,9 @@ def pack(
 
 @_command()
 def serve(
-    runs: list[str] | None = argument("Run folders; last by default.", "RUN", complete=complete_run, default=None),
+    runs: list[str] | None = argument(
+        "Run folders; last by default, or example.", "RUN", complete=complete_run, default=None
+    ),
     *,
     options: ServeOptions,
 ) -> None:
@@ -195,7 +197,7 @@ def serve(
     """
     from heed.cli.serve import run_serve
 
-    run_serve(runs or ["last"], options)
+    run_serve(runs or [], options)
 
 
 @_command()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from heed.cli.options import ServeOptions
 from heed.errors import ConfigError
+from heed.folder import newest_or_example
 from heed.storage.files import read_text
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
     from heed.serve.served import open_runs
 
     token = _token(options)
-    runs = open_runs(names, options.force, options.device)
+    runs = open_runs(names or [newest_or_example()], options.force, options.device)
     listening = _listen(options)
     host, port = listening.getsockname()[:2]
     here = f"[{host}]" if ":" in host else host

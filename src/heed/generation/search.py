@@ -59,6 +59,8 @@ class SearchOptions:
     forbidden: tuple[int, ...] = ()  # tokens that are never written (padding, start)
     forbidden_first: tuple[int, ...] = ()  # tokens that are never the first one written
     stop: Callable[[int, Sequence[int]], bool] | None = None  # (number of source, tokens) -> True to end
+    forced: tuple[int, ...] = ()  # per source, the first token of every output, with log-probability 0; or none
+    no_repeat_ngram: int = 0  # no output, with its prompt, has an n-gram of this size twice; 0: any may repeat
     repetition_penalty: float = 1.0  # makes tokens that were read or written less likely; see `Repetition`
     renormalize: bool = False  # leave out forbidden tokens before the softmax instead of after
     early_stopping: EarlyStopping = "never"  # when the beam search of a source ends
@@ -194,8 +196,7 @@ class Repetition:
         self._never = (options.end_token, *options.forbidden)
         read: Sequence[Sequence[int]] | None = options.read
         if read is None:
-            lengths = [prompt.shape[1]] * len(prompt) if prompt_lengths is None else prompt_lengths.tolist()
-            read = [tokens[:length] for tokens, length in zip(prompt.tolist(), lengths, strict=True)]
+            read = _prompts(prompt, prompt_lengths)
         self._read = [tokens for tokens in read for _ in range(times)]
         self._seen = torch.empty(0)
 
@@ -235,6 +236,8 @@ class NextTokenScores:
         self._banned: dict[tuple[int, ...], Tensor] = {}
         output = model.output
         self._large = LargeVocabulary(output.weight, output.bias) if type(output) is nn.Linear else None
+        self.seen: Sequence[Sequence[int]] = ()
+        """The prompt and the tokens written of each row, if the options say which n-grams may repeat."""
 
     def log_probs(self, hidden: Tensor, lengths: Tensor | None, written: int) -> Tensor:
         """Log-probabilities of the next token of each row, `(rows, vocab_size)`.
@@ -260,16 +263,26 @@ class NextTokenScores:
         return torch.log_softmax(log_probs, dim=-1) if self._options.renormalize else log_probs
 
     def _without_banned(self, scores: Tensor, written: int) -> Tensor:
-        banned = self._options.banned(written)
-        if not banned:
-            return scores
-        if banned not in self._banned:
+        options, banned = self._options, self._options.banned(written)
+        if banned and banned not in self._banned:
             self._banned[banned] = sent(torch.tensor(banned), scores.device)
-        return scores.index_fill_(1, self._banned[banned], -torch.inf)
+        if banned:
+            scores = scores.index_fill_(1, self._banned[banned], -torch.inf)
+        if options.no_repeat_ngram:
+            for row, tokens in enumerate(self.seen):
+                scores[row, repeated(tokens, options.no_repeat_ngram)] = -torch.inf
+        if options.forced and not written:
+            forced = sent(torch.tensor(options.forced), scores.device).repeat_interleave(
+                len(scores) // len(options.forced)
+            )
+            scores = torch.full_like(scores, -torch.inf).scatter_(1, forced.unsqueeze(1), 0.0)
+        return scores
 
     def best(self, hidden: Tensor, lengths: Tensor | None, written: int, totals: Tensor, k: int) -> Best:
         """The `k` best continuations of each source, as from `best_of`; other arguments as for `log_probs`."""
-        large = None if self._options.renormalize else self._large
+        options = self._options
+        changes = options.renormalize or options.no_repeat_ngram or (options.forced and not written)
+        large = None if changes else self._large
         if large is not None and large.pays(len(hidden), k) and self._is_unobserved_float32(hidden):
             return large.best(last_of(hidden, lengths), self._options.banned(written), totals, k)
         return best_of(self.log_probs(hidden, lengths, written), totals, k)
@@ -281,6 +294,21 @@ class NextTokenScores:
         return (
             hidden.device.type == "cpu" and hidden.dtype == next(self._model.output.parameters()).dtype == torch.float32
         )
+
+
+def repeated(tokens: Sequence[int], size: int) -> list[int]:
+    """The tokens that would repeat an n-gram of some size if they followed.
+
+    Source: Paulus et al. 2017 (arXiv:1705.04304), section 2.5, trigrams; Klein et al. 2017 (OpenNMT) any size.
+    """
+    last = tuple(tokens[len(tokens) - size + 1 :]) if len(tokens) >= size else None
+    return [tokens[n + size - 1] for n in range(len(tokens) - size + 1) if tuple(tokens[n : n + size - 1]) == last]
+
+
+def _prompts(prompt: Tensor, lengths: Tensor | None) -> list[list[int]]:
+    """Prompts without padding."""
+    counts = [prompt.shape[1]] * len(prompt) if lengths is None else lengths.tolist()
+    return [tokens[:count] for tokens, count in zip(prompt.tolist(), counts, strict=True)]
 
 
 Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
@@ -329,7 +357,10 @@ def write_steps(
         step = prompt.repeat_interleave(times, dim=0)
         lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
         scores = NextTokenScores(model, options)
+        before = _prompts(prompt, prompt_lengths) if options.no_repeat_ngram else []
     for written in range(max(limits, default=0)):
+        if before:
+            scores.seen = [[*before[output // times], *tokens[output]] for output in active]
         # Not around the whole loop: between two steps the caller's code runs.
         with without_gradient(), threads_for(model, step.numel()):
             hidden, state = model.step(step, state, lengths)
@@ -509,7 +540,11 @@ def beam_search(
     state = model.start(memory, Rows.repeat(num_sources, device=prompt.device))
     scores = NextTokenScores(model, options)
     tokens, lengths = prompt, prompt_lengths
+    before = _prompts(prompt, prompt_lengths) if options.no_repeat_ngram else []
     for written in range(max(limits, default=0)):
+        if before:
+            rows = enumerate(steps[-1].sources) if steps else ((-1, source) for source in active)
+            scores.seen = [[*before[source], *(_trace_back(steps, row)[0] if steps else ())] for row, source in rows]
         with threads_for(model, tokens.numel()):
             hidden, state = model.step(tokens, state, lengths)
             # At most `beams` of the candidates end, so 2 * width contain `width` open ones (or all there are).

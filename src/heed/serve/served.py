@@ -206,8 +206,9 @@ def open_runs(names: list[str], force: bool = False, device: str = "auto") -> li
     Raises:
         RunError: One cannot be found or opened; one that has just begun to train is opened when asked for.
     """
-    paths = [folder.find(name, folder.State.BEGUN) if name == "last" else Path(name) for name in names]
-    short = [paths[n].name if name == "last" else Path(name).absolute().name for n, name in enumerate(names)]
+    known = ("last", folder.EXAMPLE)
+    paths = [folder.find(name, folder.State.BEGUN) if name in known else Path(name) for name in names]
+    short = [paths[n].name if name in known else Path(name).absolute().name for n, name in enumerate(names)]
     shown = short if len({*short}) == len(short) else names
     runs = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
     for served in runs:
