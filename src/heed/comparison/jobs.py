@@ -105,7 +105,7 @@ _OFTEN = 20.0
 """Seconds between tables of the progress of trainings side by side."""
 _POLL = 0.1
 """Seconds between looks at the trainings."""
-_COMMAND = (sys.executable, "-c", "from heed.comparison.jobs import train_alone; train_alone()")
+_COMMAND = (sys.executable, "-P", "-c", "from heed.comparison.jobs import train_alone; train_alone()")
 
 
 class Apart:
@@ -116,7 +116,7 @@ class Apart:
         self.planned, self.slot, self._path, self._stopped = planned, slot, path, False
         # In a process group of its own, as Ctrl-C in the terminal would otherwise reach it a second time.
         apart: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **gpu}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path), **gpu}
         self._process = subprocess.Popen(_COMMAND, stdin=PIPE, stdout=PIPE, env=env, text=True, **apart)
         values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
         assert self._process.stdin is not None
