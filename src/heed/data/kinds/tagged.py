@@ -240,8 +240,9 @@ class ColumnFile(Table):
             self._refuse(f"the {open_[-1]} column is unclear", *open_)
         columns |= {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
         if tagged:
-            tags = {row[columns["label"]] for row in rows}
-            self._refuse_odd([row[columns["word"]] for row in rows], tags, by_default)
+            read = [row.cells for row in self.words]
+            tags = {row[columns["label"]] for row in read}
+            self._refuse_odd([row[columns["word"]] for row in read], tags, by_default)
         elif columns.get("label") == columns.get("word"):
             columns.pop("label", None)
         self.columns = {field: columns[field] for field in _USUAL if field in columns}
