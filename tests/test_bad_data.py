@@ -215,13 +215,13 @@ def test_a_file_that_can_no_longer_be_read_is_named_with_the_line_before(tmp_pat
     path.write_bytes(b"a line of text\n" * 20_000)
 
     class Stale(io.BufferedReader):
-        left = 1
+        left = 546
 
-        def read1(self, size=-1):
+        def readline(self, size=-1):
             if not self.left:
                 raise OSError(116, "Stale file handle")
             self.left -= 1
-            return super().read1(size)
+            return super().readline(size)
 
     monkeypatch.setattr(Path, "open", lambda path, *given: Stale(io.FileIO(path)))
     with pytest.raises(DataError, match=r"cannot read '.*a.en' after line 546: Stale file handle"):

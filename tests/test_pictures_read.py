@@ -271,7 +271,9 @@ def test_a_damaged_picture_of_a_table_is_named_with_its_line(photos, tmp_path):
     rows = [f"photos/{name}/{i}.png,{name}" for name in ("cat", "dog") for i in range(6)]
     (tmp_path / "labels.csv").write_text("\n".join(["path,label", *rows]) + "\n")
     said = refusal(tmp_path / "labels.csv")
-    assert said.startswith(f"'{tmp_path}/labels.csv' line 5 ('photos/cat/3.png') is not a picture: it is text")
+    assert said.startswith(
+        f"'{tmp_path}/labels.csv' line 5 ('photos/cat/3.png') is not a picture: it begins with b'notes"
+    )
     splits, _ = opened(tmp_path / "labels.csv", valid=2, bad_lines="skip")
     assert "labels.csv: not a picture, left out: 1 picture (labels.csv:5)" in splits.notes
 

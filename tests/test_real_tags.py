@@ -230,7 +230,11 @@ KAGGLE = ["Sentence #", "Word", "POS", "Tag"]
         ("a.txt", lines(*({"tokens": w, "ner_tags": t} for w, t in SENTENCES)), {}),
         ("a.jsonl", lines(*({"tokens": w, "ner_tags": t} for w, t in NUMBERED)), {"tag_names": NAMES}),
         ("a.jsonl", lines(*({"tokens": w, "pos_tags": w, "ner_tags": t} for w, t in SENTENCES)), {}),
-        ("a.jsonl", lines(*({"mots": w, "noms": t} for w, t in SENTENCES)), {}),
+        (
+            "a.jsonl",
+            lines(*({"mots": w, "noms": t} for w, t in SENTENCES)),
+            {"columns": {"word": "mots", "label": "noms"}},
+        ),
         ("a.jsonl", lines(*({"a": w, "b": w, "c": t} for w, t in SENTENCES)), {"columns": {"word": "b", "label": "c"}}),
         (
             "a.jsonl",
@@ -346,7 +350,7 @@ BOTH = "data.columns.word=NAME and data.columns.label=NAME choose from "
         (
             "a.csv",
             "word,tag\n" + "Ann,B-PER\nleft,O\n" * 9,
-            "no blank line ends a sentence, and which column numbers them is unclear; "
+            "no blank line ends a sentence, and which column numbers the sentences is unclear; "
             "data.columns.sentence=NAME chooses from 0 (word, Ann, left), 1 (tag, B-PER, O)",
         ),
         (
@@ -371,7 +375,7 @@ def test_a_number_beyond_the_names_of_tags_is_named(tmp_path):
 
 def test_what_was_recognised_is_said(tmp_path):
     findings = Findings()
-    read_tags(tmp_path / "a.csv", table(",", ["satz", "word", "pos", "tag"], "{}"), findings, columns={"sentence": 0})
+    read_tags(tmp_path / "a.csv", table(",", ["satz", "word", "pos", "tag"], "{}"), findings)
     assert findings.remarks == ["columns: word is 'word', label is 'tag', sentence is 'satz'"]
     assert [str(one) for one in findings.found] == ["a header (satz | word | pos | tag), left out: 1 line (1)"]
     findings = Findings()

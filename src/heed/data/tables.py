@@ -822,7 +822,7 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
         rows = csv.reader(_whole_lines(lines, bad), strict=True, delimiter=separator)
         number = 1
         while True:
-            csv.field_size_limit(largest)  # global: other libraries set it too
+            others = csv.field_size_limit(largest)  # global: other libraries set it too
             try:
                 row = next(rows, None)
             except csv.Error as error:
@@ -836,6 +836,8 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
                 if not bad:
                     bad.append(findings.bad("not CSV", path, number, message))
                 row = []
+            finally:
+                csv.field_size_limit(others)
             if row is None:
                 return
             yield number, bad[0] if bad else row

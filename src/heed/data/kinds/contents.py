@@ -80,23 +80,42 @@ class FirstWords(NamedTuple):
     lines: int
     values: int  # different first words
     singles: int  # those that occur once
+    inside: float  # share of the lines whose first word also occurs inside a line
+    common: float  # average share of the lines with other first words that contain a line's first word
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> FirstWords:
         """Count them."""
-        counts = Counter(line.split(maxsplit=1)[0] for line in lines if line.strip())
-        return cls(counts.total(), len(counts), sum(count == 1 for count in counts.values()))
+        words = [line.split() for line in lines if line.strip()]
+        counts = Counter(line[0] for line in words)
+        rests = [set(map(_bare, line[1:])) for line in words]
+        texts = Counter(word for rest in rests for word in rest)
+        own = Counter(line[0] for line, rest in zip(words, rests, strict=True) if _bare(line[0]) in rest)
+        inside = sum(count for word, count in counts.items() if texts[_bare(word)])
+        common = sum(
+            count * (texts[_bare(word)] - own[word]) / max(1, len(words) - count) for word, count in counts.items()
+        )
+        singles, size = sum(count == 1 for count in counts.values()), max(1, len(words))
+        return cls(len(words), len(counts), singles, inside / size, common / size)
 
     @property
     def of_sentences(self) -> bool:
-        """True if these are first words of sentences, many of which occur once."""
+        """True if these are first words of sentences: many occur once, and inside other sentences too."""
+        if self.lines < _FEW:
+            return False
+        if self.singles == self.lines or (self.common >= 0.2 and self.values > 1):
+            return True
         many = self.lines >= 20 and self.values >= _FEW and self.singles >= 0.3 * self.values
-        return self.lines >= _FEW and (self.singles == self.lines or many)
+        return many and (self.inside >= 0.25 or self.singles >= 0.3 * self.lines)
 
     @property
     def are_labels(self) -> bool:
         """True if these are surely labels: few different ones, each several times."""
-        return 1 < self.values <= 0.1 * self.lines and not self.singles
+        return 1 < self.values <= 0.1 * self.lines and not self.singles and self.common < 0.1
+
+
+def _bare(word: str) -> str:
+    return word.strip(".,;:!?\"'()").casefold()
 
 
 def _tagged(head: Head) -> Content | None:

@@ -83,8 +83,8 @@ def conversation_of(row: Row, columns: Any, where: str = "") -> Conversation | N
         BadLine: As before, and bad lines are skipped.
     """
     value, where = row.object(), where or row.where
-    if value is None or isinstance(value, Conversation):
-        return value
+    if isinstance(value, Conversation) or (row.blank and isinstance(row.table, JsonTable)):
+        return value  # type: ignore[no-any-return]  # None for a blank line
     if isinstance(value, Mapping):
         lists = [name for name, one in value.items() if isinstance(one, list | tuple)]
         usual = [*(name for name in TURNS_NAMES if name in lists), *(lists if len(lists) == 1 else TURNS_NAMES)]

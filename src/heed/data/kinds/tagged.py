@@ -26,11 +26,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,6 +113,7 @@ def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
 
 _FEW = 8
 """Lines below which a file is not judged."""
+_STOPS = (".", "!", "?", "\u0964", "\u3002")
 _WORDS = ("words", "tokens", "word", "token", "form")
 _TEXTS = ("text", "sentence", "content")
 _TAGS = ("ner_tags", "tags", "labels", "label", "tag", "ner", "upos", "pos_tags", "pos")
@@ -232,16 +234,24 @@ class ColumnFile(Table):
         self.header = bool(self.names)
         columns = {field: place for field in _USUAL if (place := self._place(field, given, tagged)) is not None}
         rest = [n for n in range(self.width) if n not in columns.values()]
-        if "sentence" not in columns and tagged and not gaps and (self.is_csv or self.width > 2) and len(rows) >= _FEW:
-            self._refuse("no blank line ends a sentence, and which column numbers them is unclear", "sentence")
+        if "sentence" not in columns and not gaps:
+            able = rest if self.header or "label" in columns else rest[:-1]
+            ids = [n for n in able if self.width > 2 and _are_ids([row[n] for row in rows])]
+            if len(ids) == 1:
+                columns["sentence"] = ids[0]
+                rest.remove(ids[0])
+            elif tagged and self.is_csv and len(rows) >= _FEW:
+                why = "no blank line ends a sentence, and which column numbers the sentences is unclear"
+                self._refuse(why, "sentence")
         lacks_tags = not tagged and given.label in (self.width, -1 - self.width)
         open_ = [field for field in ("word", "label") if field not in columns and not (lacks_tags and field == "label")]
         if open_ and ((self.header and len(rest) > 1) or (tagged and len(rest) < len(open_))):
             self._refuse(f"the {open_[-1]} column is unclear", *open_)
         columns |= {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
         if tagged:
-            tags = {row[columns["label"]] for row in rows}
-            self._refuse_odd([row[columns["word"]] for row in rows], tags, by_default)
+            read = [row.cells for row in self.words]
+            tags = {row[columns["label"]] for row in read}
+            self._refuse_odd([row[columns["word"]] for row in read], tags, by_default)
         elif columns.get("label") == columns.get("word"):
             columns.pop("label", None)
         self.columns = {field: columns[field] for field in _USUAL if field in columns}
@@ -286,6 +296,12 @@ class ColumnFile(Table):
         is_odd = len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))
         if last and tags != {OUTSIDE} and is_odd and (tags == {""} or (self.width > 2 and len(words) >= _FEW)):
             self._refuse(f"the last column contains only {' and '.join(sorted(tags)) or 'blanks'}", "label")
+
+
+def _are_ids(cells: Sequence[str]) -> bool:
+    """True if cells number sentences of several words: equal ones, and the blank ones after them, are neighbours."""
+    runs = [cell for cell, _ in groupby(filter(None, cells))]
+    return len(cells) >= 2 * len(runs) > 2 and len({*runs}) == len(runs) and all(re.search(r"\d", one) for one in runs)
 
 
 def _split(line: str, separator: str | None) -> list[str]:
@@ -526,19 +542,27 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
 
 
 def _refuse_texts(head: Head, given: Any, advice: Advice) -> None:
-    """Refuse a file of texts: lines of one column, or mostly of other numbers of words than the first, or of texts."""
+    """Refuse a file of texts, whose lines have any number of words."""
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
-    if len(lines) < _FEW or given.sentence is not None:
+    if len(lines) < _FEW:
         return
     separator = _separator(lines)
     rows, most = [_split(line, separator) for line in lines], 0.5 * len(lines)
-    names, content = {cell.casefold() for cell in rows[0]}, content_of(head)
-    if (content is not None and content.kind == "tagged") or (names & {*_WORDS} and names & {*_TAGS}):
+    names = {cell.casefold() for cell in rows[0]}
+    if given.sentence is not None or (names & {*_WORDS} and names & {*_TAGS}):
         return
-    uneven = sum(len(row) == len(rows[0]) for row in rows) < most
-    texts = sum(" " in row[0] or " " in row[-1] for row in rows) > most
-    if uneven or texts or all(len(row) == 1 for row in rows):
-        why = "its lines have one column, or different numbers of words" if content is None else content.why
-        what = f"{why}; expected one word a line, with its tag in another column"
-        kind = "sentences" if content is None and uneven else "" if content is None else content.kind
-        raise DataError(f"'{head.path}': {what}{advice(kind, head.path)}")
+    even = sum(len(row) == len(rows[0]) for row in rows) >= most
+    blanks = sum(" " in row[0] or " " in row[-1] for row in rows) > most
+    content = content_of(head)
+    kind = "" if content is None else content.kind
+    ends = {row[-1] for row in rows}
+    texts = kind == "sentences" and (sum(line.endswith(_STOPS) for line in lines) > most or len(ends) > max(50, most))
+    dense = (len(head.lines) - len(head.filled)) * 100 < len(lines)  # without blank lines, which end sentences
+    texts |= kind == "labelled" and given.word in (None, 0) and dense and len(rows[0]) > 2
+    alone = all(len(row) == 1 for row in rows)
+    if kind == "tagged" or (even and not blanks and not texts and not alone):
+        return
+    why = "its lines have different numbers of words" if content is None else content.why
+    why = "its lines have one column" if alone and kind != "rows" else why
+    what = f"{why}; expected one word a line, with its tag in another column"
+    raise DataError(f"'{head.path}': {what}{advice(kind or ('' if even else 'sentences'), head.path)}")

@@ -213,7 +213,10 @@ class _Texts:
         table = CsvTable(path, findings, "\t", fixed=True)
         given = [one for one in table.given(self.fields, self.trained).values() if one not in (None, self.second)]
         few = table.judged < (1 if self.known else FEW)
-        if table.is_regular and not few and (given or not pick(table.facts(self.known), whole=table.whole).unclear):
+        columns = table.facts(self.known, given) if table.is_regular and not few else []
+        # Lines `label TAB text` are read as lines `label text`.
+        unclear = not columns or (columns[0].repeats and columns[0].words == 1 and not table.header)
+        if columns and (given or not (unclear or pick(columns, whole=table.whole).unclear)):
             table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
             return table
         known = sum(line.split(maxsplit=1)[0] in self.known for line in head.filled)
