@@ -220,7 +220,7 @@ def test_a_child_keeps_the_files_while_the_tokens_are_the_same(checkpoints, tmp_
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda record: record.update(format=1), "has format 1, this version of heed reads format 3"),
+        (lambda record: record.update(format=1), "is damaged: format is 1: input should be 3"),
         (
             lambda record: record["vocabularies"]["tokens"]["files"].pop("state"),
             "is damaged: it lacks the state of a tokenizer",

@@ -6,7 +6,6 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -141,7 +140,10 @@ class Served:
             raise ConfigError(f"a run of {self.task} writes no text")
         text = _line(outputs, text)
         outputs.expect([text], None)
-        yield from outputs.grow(text) if outputs.streams else [outputs.answer(text)]
+        if outputs.streams:
+            yield from outputs.grow(text)
+        else:
+            yield from ("\n".join(written.lines) for written in outputs.write([text]))
 
     def look(self, asked: requests.Asked) -> Shown:
         """A look as a request describes it; the last ones are kept, so that saving or opening one is quick.
@@ -195,9 +197,10 @@ def _json_of(written: Any) -> Any:
 
 
 def _fact(flag: Flag) -> dict[str, Any]:
-    choices = list(flag.type) if isinstance(flag.type, tuple) else []
+    choices = {"choices": list(flag.type)} if isinstance(flag.type, tuple) else {}
     kind = flag.type.__name__ if isinstance(flag.type, type) else "choice"
-    return {**asdict(flag), "name": flag.word, "type": kind, "choices": choices}
+    limits = {"default": flag.default, "several": flag.several, "least": flag.least, "most": flag.most}
+    return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
 
 
 def open_runs(names: list[str], force: bool = False, device: str = "auto") -> list[Served]:
