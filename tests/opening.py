@@ -28,7 +28,7 @@ def cells(look):
             yield ("class" if tokens else names[0]), names[at], float(weight) if tokens else None
         return
     found = [one.weights for one in look.maps if one.opens is not None]
-    found += [np.array([one.weights]) for one in look.look.shadings if one.opens is not None]
+    found += [np.array([one.weights]) for one in look.look.shadings if one.row is not None]
     (weights,) = found
     for row in range(len(weights)):
         for column in {0, row % weights.shape[1], weights.shape[1] - 1}:
@@ -63,7 +63,7 @@ def open_each(run, given, **options):
         found = {("encoder", layer, head) for layer, head in numbers}
     else:
         found |= {(one.mechanism, one.layer, one.head) for one in whole.maps if one.opens is not None}
-        found |= {(one.opens[0].split()[0], 0, 0) for one in whole.look.shadings if one.opens is not None}
+        found |= {(one.row.mechanism, 0, 0) for one in whole.look.shadings if one.row is not None}
     for mechanism, layer, head in found:
         assert open_all(run.look(given, mechanism=mechanism, layer=layer, head=head, **options)), mechanism
     return {mechanism for mechanism, _, _ in found}

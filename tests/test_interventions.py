@@ -34,10 +34,10 @@ def test_the_changes_of_a_label_are_those_of_an_edit_at_a_time(model, tmp_path):
     run = small("classification", model, tmp_path)
     look = run.look(TEXT).look
     plain = run.predict(TEXT)
-    drawn = [*look.maps, *(one for one in look.shadings if one.opens is not None)]
+    drawn = [*look.maps, *(one for one in look.shadings if one.row is not None)]
     assert drawn and all(one.effect is not None for one in drawn)
     for one in drawn:
-        opens = one.opens if hasattr(one, "weights") and hasattr(one, "query") else one.opens[2]
+        opens = one.opens if hasattr(one, "query") else one.row.opens
         mechanism, layer, _ = opens.attention
         with heed.edit(run, heed.Uniform(mechanism, layer)):
             equal = run.predict(TEXT)
@@ -203,7 +203,7 @@ def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model
     text = texts.get(name, texts.get(model, TEXT))
     look = run.look(text).look
     maps = [(one.weights, one.key, one.opens) for one in look.maps if one.is_distribution and one.opens is not None]
-    maps += [(torch.tensor([one.weights]), one.axis, one.opens[2]) for one in look.shadings if one.opens is not None]
+    maps += [(torch.tensor([one.weights]), one.axis, one.row.opens) for one in look.shadings if one.row is not None]
     assert maps
     for weights, key, opens in maps:
         how = look.answer, weights, key, opens

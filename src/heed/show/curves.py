@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from heed.show.document import as_html, as_scene
+from heed.show.document import as_html, as_scene, as_text
 from heed.show.page import Row, draw
 from heed.show.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
 from heed.visible import clean
@@ -165,6 +165,11 @@ def curves_to_text(curves: Curves, width: int = 100) -> str:
     return "\n".join(map(clean, [*lines, "", f"from left to right: {curves.x} {across}"]))
 
 
+@as_text.register
+def _(curves: Curves, width: int, color: bool) -> list[str]:
+    return [curves_to_text(curves, width)]
+
+
 def _bars(line: Line, scale: Scale, first: float, last: float, count: int) -> str:
     """The curve at equal distances as bars; blank before its first point and after its last."""
     x, y = zip(*line.points, strict=True)
@@ -181,14 +186,14 @@ def _bars(line: Line, scale: Scale, first: float, last: float, count: int) -> st
 
 
 @as_scene.register(Curves)
-def curves_scene(curves: Curves, wide: bool = False) -> Scene:
+def curves_scene(curves: Curves, wide: bool = False, headed: bool = True) -> Scene:
     """Draw curves as one image, in two columns of panels, or in one of `wide` panels."""
-    head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
+    head = [clean(curves.title), *(clean(fact) for fact in curves.facts)] if headed else []
     columns, width = (1, 2 * _WIDTH + _GAP) if wide else (min(2, len(curves.panels)) or 1, _WIDTH)
     top = _MARGIN + _LINE * len(head) + 6
     rows = -(-len(curves.panels) // columns)
     height = top + rows * (_HEIGHT + _GAP) + _MARGIN - _GAP
-    scene = Scene(2 * _MARGIN + 2 * _WIDTH + _GAP, height, head[0], follows_scheme=True)
+    scene = Scene(2 * _MARGIN + 2 * _WIDTH + _GAP, height, clean(curves.title), follows_scheme=True)
     scene.write(head[:1], _MARGIN, _MARGIN + 12, "title")
     scene.write((cut(line, 120) for line in head[1:]), _MARGIN, _MARGIN + 12 + _LINE, "small", _LINE)
     for i, panel in enumerate(curves.panels):

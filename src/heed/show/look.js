@@ -190,9 +190,11 @@
     paint() {
       const { uri, size: [height, width], area: [top, left, bottom, right], grid: [, columns], leading } = this.ground;
       const part = (name, value, whole) => `${name}:${100 * value / whole}%;`;
+      const patches = this.buttons.slice(leading);
+      for (const patch of patches) { patch.setAttribute("aria-label", patch.textContent); patch.replaceChildren(); }
       const place = part("top", top, height) + part("left", left, width) + part("height", bottom - top, height) + part("width", right - left, width);
       this.find(".queries").append(made("div", { class: "ground", style: `width:${width}px` }, made("img", { alt: "", src: uri }),
-        made("div", { class: "sheet", style: `--columns:${columns};` + place }, ...this.buttons.slice(leading))));
+        made("div", { class: "sheet", style: `--columns:${columns};` + place }, ...patches)));
       this.find(".words h3").textContent = "Picture";
       this.find(".words .hint").textContent = "Point at a patch to see where it looks; a click or Enter pins it. Arrow keys move from patch to patch.";
       this.find(".keys").hidden = true;

@@ -25,7 +25,7 @@ from PIL import Image as Pillow
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
-from heed.show.curves import Curves, Line, Panel, panel_scene
+from heed.show.curves import Curves, Line, Panel, curves_scene
 from heed.show.document import Abreast, Document, Shown, as_html, as_scene, as_text
 from heed.show.number_tables import GAP, Block, side_by_side
 from heed.show.overview import Ground, Thumbnails
@@ -36,7 +36,7 @@ from heed.show.scene import Image, Item, Scene
 from heed.show.shown import ShownNumber
 from heed.visible import clean
 from heed.watch import palette
-from heed.watch.maps import Axis, cut, shaded
+from heed.watch.maps import Axis, shaded
 from heed.watch.numbers import ShownAttention, open_one
 from heed.watch.picture_looks import (
     Attentions,
@@ -172,8 +172,6 @@ _WIDTH = 4 * _LARGE + 3 * _GAP + 2 * _MARGIN
 _ADVANCE = 6.4  # a generous mean width of an 11 px character, as SVG text has no measured width
 _QUERY, _MARKED = "#ff3b6b", "#ff9f1a"  # the attending patch, and the receptive field
 _SPOTS = 64 * 64
-_PLOT = 600, 320
-_DISTANCES = "Mean attention distance by layer"
 
 
 # Drawing ------------------------------------------------------------------------------------------------------
@@ -337,34 +335,27 @@ def gallery_scene(gallery: Gallery, look: PictureLook, head: bool = True) -> Sce
     return scene
 
 
-@as_html.register
-def _(distances: Distances, numbers: Iterator[int]) -> Markup:
-    scene = distances_scene(distances, head=False)
-    scene.follows_scheme = True
-    return draw("pictures", "distances", _DISTANCES, _caption(distances), [scene])
+class DistanceCurves(Curves):
+    """Mean attention distance by layer."""
+
+    panel = "distances"
 
 
-@as_scene.register(Distances)
-def distances_scene(distances: Distances, head: bool = True) -> Scene:
-    """Mean attention distance by layer: a line through the means of the heads, and another for uniform attention."""
-    scene = Scene(_WIDTH, _MARGIN, _DISTANCES)
-    if head:
-        below = scene.write([_DISTANCES], _MARGIN, _MARGIN + 12, "title", 18)
-        scene.height = scene.write(_wrapped(_caption(distances), _WIDTH), _MARGIN, below, "small") - 24
+def curves_of(distances: Distances) -> DistanceCurves:
+    """A line through the means of the heads of each layer, a dot for each head, and a line for uniform attention."""
     values = distances.values.double()
     ticks = tuple((float(i), str(i)) for i in range(0, len(values), max(1, -(-len(values) // 24))))
     means, heads = enumerate(values.mean(1).tolist()), tuple(map(tuple, values.tolist()))
-    mean = Line("mean of the heads", tuple(means), dots=True, others=heads, each="head")
-    panel = Panel("", (mean,), whole=True, level=(distances.even, ""))
-    plot = panel_scene(panel, Curves("", (), "layer", (panel,), ticks=ticks), False, *_PLOT)
-    scene.add(plot.items, _MARGIN, scene.height)
-    scene.height += plot.height
-    return scene
+    line = Line("mean of the heads", tuple(means), others=heads, each="head")
+    panel = Panel("pixels", (line,), whole=True, level=(distances.even, ""))
+    said = f"Dots: heads; line: their mean; dashed: uniform attention, {distances.even:.3g}."
+    caption = (said, *textwrap.wrap(distances.caption, 110))
+    return DistanceCurves("Mean attention distance by layer", caption, "layer", (panel,), ticks=ticks)
 
 
-def _caption(distances: Distances) -> str:
-    uniform = f"Dashed: uniform attention, {distances.even:.3g}."
-    return f"Dots: heads; line: their mean. {distances.caption} {uniform}"
+@as_html.register
+def _(curves: DistanceCurves, numbers: Iterator[int]) -> Markup:
+    return draw("pictures", "distances", curves.title, " ".join(curves.facts), [curves_scene(curves, headed=False)])
 
 
 # Text ---------------------------------------------------------------------------------------------------------
@@ -416,20 +407,6 @@ def _map_block(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Bl
         rows[y][min(int((cell.left + cell.right) / 2 * shape[1] / width), shape[1] - 1)] = "o"
     legend = f"\u00b7 \u2591 \u2592 \u2593 \u2588 0 to {one.largest:.3g} ({one.unit})" + "; - below 0" * one.signed
     return _block(rows, [legend, one.title, one.caption, *one.effects])
-
-
-@as_text.register
-def _(distances: Distances, width: int, color: bool) -> list[str]:
-    """A line for each layer: the mean of its heads, also as a bar, and each head."""
-    said = f"{distances.caption} Uniform attention: {distances.even:.3g}."
-    lines = [_DISTANCES, *textwrap.wrap(said, width), ""]
-    highest = max(float(distances.values.max()), distances.even) or 1.0
-    for i, row in enumerate(distances.values.tolist()):
-        mean = sum(row) / len(row)
-        bar = "\u2588" * round(mean / highest * 24)
-        heads = " ".join(f"{value:.1f}" for value in row)
-        lines.append(cut(f"layer {i:<2} {mean:6.2f}  {bar:<24}  heads {heads}", width))
-    return lines
 
 
 # Page ---------------------------------------------------------------------------------------------------------
@@ -491,7 +468,7 @@ class ShownPicture(Shown):
         if look.every is not None:
             blocks.append(Thumbnails(look.every.maps, look.title, in_text=False, ground=_ground(look, look.every)))
         blocks += [] if look.gallery is None else [Heads(look, look.gallery)]
-        blocks += [] if look.distances is None else [look.distances]
+        blocks += [] if look.distances is None else [curves_of(look.distances)]
         texts = [("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]})")]
         texts += [(look.kind, look.said)] if look.said else []
         return Document(look.title, tuple(blocks), tuple(texts), look.notes, scripted=look.every is not None)

@@ -29,7 +29,7 @@ from heed.show.scene import Scene, abreast, stacked
 from heed.visible import clean, to_json, visible
 from heed.watch import palette
 from heed.watch.edits import SetWeight
-from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, vector_map
+from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, rows_of, vector_map
 from heed.watch.maps import (
     MASKED,
     PEAK,
@@ -51,7 +51,7 @@ from heed.watch.maps import (
     text_of,
     unmasked,
 )
-from heed.watch.numbers import ShownAttention, WeightBreakdown, open_one
+from heed.watch.numbers import WeightBreakdown, open_one
 from heed.watch.remarks import remarks
 
 
@@ -174,11 +174,8 @@ class ShownLook(Shown):
         Raises:
             ConfigError: There is no such row, column or map; or no attention is shown, or several are.
         """
-        maps = self.maps if map is None else [self._map(map)]
-        found: list[ShownAttention] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
-        for one in self.look.shadings if map is None else ():
-            if one.opens is not None:
-                found.append((*one.opens, torch.tensor([one.weights])))
+        maps = [*self.maps, *rows_of(self.look)] if map is None else [self._map(map)]
+        found = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
         return ShownNumber(open_one(found, query, key), every)
 
     def to_frame(self) -> Any:

@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 from heed.visible import visible
 from heed.watch.edits import Edit, Uniform
 from heed.watch.effects import Answer, Change, Effect
-from heed.watch.looks import Look
+from heed.watch.looks import Look, rows_of
 from heed.watch.maps import Axis, WeightSource
 from heed.watch.trace import edit
 
@@ -135,19 +135,14 @@ def with_effects(look: Look, edits: Sequence[Edit] = ()) -> Look:
         look: The look, with its answer.
         edits: Those of the look, which stay in place.
     """
-    maps = [n for n, one in enumerate(look.maps) if one.is_distribution and one.opens is not None]
-    shadings = [n for n, one in enumerate(look.shadings) if one.opens is not None]
-    if look.answer is None or not 0 < len(maps) + len(shadings) <= MOST_MAPS:
+    tried = [one for one in (*look.maps, *rows_of(look)) if one.is_distribution and one.opens is not None]
+    if look.answer is None or not 0 < len(tried) <= MOST_MAPS:
         return look
-    drawn, shaded = [*look.maps], [*look.shadings]
+    effects: dict[int, Effect | None] = {}
     with edit(look.answer.model, *edits):
-        for n in maps:
-            one = drawn[n]
+        for one in tried:
             assert one.opens is not None
-            drawn[n] = replace(one, effect=effect_of(look.answer, one.weights, one.key, one.opens, one.mask))
-        for n in shadings:
-            name = shaded[n].opens
-            assert name is not None
-            weights = torch.tensor([shaded[n].weights])
-            shaded[n] = replace(shaded[n], effect=effect_of(look.answer, weights, shaded[n].axis, name[2]))
-    return replace(look, maps=tuple(drawn), shadings=tuple(shaded))
+            effects[id(one)] = effect_of(look.answer, one.weights, one.key, one.opens, one.mask)
+    maps = (replace(one, effect=effects.get(id(one))) for one in look.maps)
+    shadings = (replace(one, effect=effects.get(id(one.row))) for one in look.shadings)
+    return replace(look, maps=tuple(maps), shadings=tuple(shadings))

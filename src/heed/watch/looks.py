@@ -18,7 +18,6 @@ from torch.nn.functional import pad
 from heed.errors import ConfigError
 from heed.visible import visible
 from heed.watch.effects import Answer, Effect
-from heed.watch.hints import Hint
 from heed.watch.maps import (
     FIXED_VECTOR,
     MERGED,
@@ -26,7 +25,6 @@ from heed.watch.maps import (
     Map,
     Part,
     Tried,
-    WeightSource,
     common_units,
     cut,
     difference_of,
@@ -68,8 +66,9 @@ class Shading(Tried):
     signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
     listed: bool = False  # True to draw a table with a line for each position instead of running text
     nested: bool = False  # True if numbers are products of two weights, as above
-    # the attention whose only row it shows: its name and axes, and what the weights came from; None for other numbers
-    opens: tuple[str, tuple[Axis, Axis], WeightSource] | None = field(default=None, compare=False, repr=False)
+    row: Map | None = field(
+        default=None, compare=False, repr=False
+    )  # the map of one row that it shows, if it shows one
     effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
     panel: str = field(default="words", compare=False)  # its name for `--panels`
 
@@ -198,7 +197,7 @@ class Look:
     @property
     def attention(self) -> list[Map]:
         """The attention of the output to what was read, where there is any; else all attention that is shown."""
-        found = [one for one in (*self.maps, *_rows(self)) if one.is_distribution]
+        found = [one for one in (*self.maps, *rows_of(self)) if one.is_distribution]
         return [one for one in found if one.mechanism in ("cross", "words", "turns")] or found
 
     @property
@@ -266,8 +265,8 @@ def compare_looks(look: Look, other: Look, name: str, untrained: bool = False, d
         differences: Whether the differences are drawn.
     """
     edited = name == WITHOUT_EDITS
-    own = [*look.maps, *([] if look.beside or edited else _rows(look))]
-    others = [*other.maps, *([] if edited else _rows(other))]
+    own = [*look.maps, *([] if look.beside or edited else (replace(one, opens=None) for one in rows_of(look)))]
+    others = [*other.maps, *([] if edited else rows_of(other))]
     pairs, notes = _matched(own, others, name)
     beside = []
     for i, j in sorted(pairs.items()):
@@ -303,15 +302,9 @@ def _alike(axis: Axis, other: Axis) -> bool:
     return same and len(axis.labels) == len(other.labels) and axis.kind == other.kind
 
 
-def _rows(look: Look) -> list[Map]:
+def rows_of(look: Look) -> list[Map]:
     """The attention that a look shows as shadings, as maps of one row."""
-    found = []
-    for one in look.shadings:
-        if one.opens is not None:
-            title, (query, _), _ = one.opens
-            weights = torch.tensor([one.weights])
-            found.append(Map(title.partition(" attention")[0], 0, None, query, one.axis, weights, caption=one.title))
-    return found
+    return [one.row for one in look.shadings if one.row is not None]
 
 
 def _matched(own: Sequence[Map], others: Sequence[Map], name: str) -> tuple[dict[int, int], list[str]]:
@@ -494,4 +487,4 @@ class Choice:
         if isinstance(self.head, str):
             count = max(view.num_heads for view in views)
             heads = f"the mean of {count} heads" if self.head == "mean" else "each head"
-        return Hint(f"shown: {layers}, {heads}", "layer", "head", "mechanism")
+        return f"shown: {layers}, {heads}; change with the options layer, head and mechanism"

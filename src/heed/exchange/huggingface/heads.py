@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from heed.data.examples import is_entity_tag
+from heed.data.pictures.sizing import PictureForm
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
@@ -201,7 +202,8 @@ class Picture(Heads):
         return {"form": read_form(checkpoint.folder, checkpoint.family)}, labels
 
     def remarks(self, checkpoint: Checkpoint) -> tuple[str, ...]:
-        form, labels = self.learned(checkpoint)
+        learned, labels = self.learned(checkpoint)
+        form: PictureForm = learned["form"]
         sizing, normalisation = form.sizing, form.normalisation
         mean, deviation = (
             " ".join(f"{x:.4g}" for x in values) for values in (normalisation.mean, normalisation.deviation)

@@ -301,7 +301,7 @@ def _shading_of_look(one: Map, has_cls: bool) -> Shading | None:
     if one.mechanism == "pooling":
         several = f", mean of {len(one.query)} learned vectors" if len(one.query) > 1 else ""
         title = f"Pooling attention: the share of each {one.key.kind} in the text's vector{several}"
-        opens = (one.title, one.opens) if one.opens is not None and not several else None
+        opens = (one.mechanism, one.opens) if one.opens is not None and not several else None
         return of_shares(title, one.key, one.weights.mean(0), opens=opens)
     if not has_cls:
         return None
@@ -342,10 +342,10 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
             starts = [*(bisect_left(inside, n) for n in range(len(lengths))), len(inside)]
             parts = (Part(f"sentence {n}", *of) for n, of in enumerate(pairwise(starts), start=1))
             axis = replace(axis, parts=tuple(parts))
-        shaded = of_shares(title, axis, within * shares[inside], opens=("words attention", opener))
+        shaded = of_shares(title, axis, within * shares[inside], opens=("words", opener))
         shadings.append(replace(shaded, nested=both))
     if "sentences" in weights:
-        title, opens = "Weight of each sentence in the sum over the text", ("sentences attention", openers["sentences"])
+        title, opens = "Weight of each sentence in the sum over the text", ("sentences", openers["sentences"])
         shadings.append(of_shares(title, titles, weights["sentences"][0], listed=True, opens=opens))
     return shadings
 
@@ -353,10 +353,11 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
 def of_shares(
     title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, WeightSource] | None = None
 ) -> Shading:
-    """A shading of shares of one whole; `opens` is the attention that they are weights of, by name."""
-    weights = tuple(shares.tolist())
-    opened = None if opens is None else (opens[0], (_LEARNED, axis), opens[1])
-    return Shading(title, axis, weights, darkest_share(weights), listed=listed, opens=opened)
+    """A shading of shares of one whole; `opens` is the mechanism whose weights they are, and their source."""
+    weights, row = tuple(shares.tolist()), None
+    if opens is not None:
+        row = Map(opens[0], 0, None, _LEARNED, axis, torch.tensor([weights]), caption=title, opens=opens[1])
+    return Shading(title, axis, weights, darkest_share(weights), listed=listed, row=row)
 
 
 def sentences_of(words: Words, lengths: Sequence[int]) -> Words:

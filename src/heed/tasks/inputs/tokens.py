@@ -61,7 +61,7 @@ class Tokens(Input):
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
 
-    unused: ClassVar[tuple[str, ...]] = ("tokenizer.sampling", "tokenizer.shared")
+    unused: ClassVar[tuple[str, ...]] = ("tokenizer.shared",)
     settles: ClassVar[tuple[str, ...]] = ("d_features",)
     roles: ClassVar[Sequence[str]] = ("tokens",)
     """The tokenizers that are learned."""
