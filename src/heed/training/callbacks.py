@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from heed.errors import DiskError
 from heed.training.checkpoint import Saving, Selection
+from heed.training.optimizer import Group
 from heed.training.processes import Numbers, Sums
 from heed.training.progress import not_finite, not_saved, plan_line, progress_line, validation_line
 
@@ -201,14 +203,32 @@ class Stop(Callback):
 
 
 class Unfreeze(Callback):
-    """Begins to train the groups of parameters whose time has come."""
+    """Trains groups that are frozen at first from their update on, which follows from the number of updates done."""
+
+    def __init__(self, trainer: Trainer, groups: Sequence[Group]) -> None:
+        super().__init__(trainer)
+        late = (group for group in groups if group.since > 0 and group.rate > 0)
+        self._groups = [(group, [p for p in group.parameters if p.requires_grad]) for group in late]
 
     def __call__(self, due: Due) -> str | None:
         step = self._trainer.progress.step
-        if begun := self._trainer.unfreezing.at(step):
+        if begun := self.at(step):
             self._trainer.wrap()  # DDP must sum the gradients of the newly trained parameters too
             self._trainer.say(f"update {step}: training {' and '.join(begun)} from here on")
         return None
+
+    def at(self, step: int) -> list[str]:
+        """Freeze and unfreeze for the state after `step` updates; return the names of newly trained groups."""
+        due = [(group, parameters) for group, parameters in self._groups if step >= group.since]
+        begun = [group.name for group, parameters in due if parameters and not parameters[0].requires_grad]
+        for group, parameters in self._groups:
+            for parameter in parameters:
+                parameter.requires_grad_(step >= group.since)
+        return begun
+
+    def is_over(self, step: int) -> bool:
+        """True if all groups are trained."""
+        return all(step >= group.since for group, _ in self._groups)
 
 
 @dataclass

@@ -47,7 +47,7 @@ from heed.training.device import (
     predicting,
     step_explained,
 )
-from heed.training.optimizer import Unfreezing, clip_gradient, make_optimizer
+from heed.training.optimizer import clip_gradient, make_optimizer
 from heed.training.plan import Budget, begin, go_on
 from heed.training.processes import Processes, Sums, current
 from heed.training.progress import MetricsLog, Reporter, RisingLoss, begin_line, interrupts
@@ -93,7 +93,6 @@ class Trainer:
         self.on_validation, self.try_scoring = on_validation, try_scoring
         groups = task.groups(self.model)
         self.optimizer = make_optimizer(self.model, config, groups)
-        self.unfreezing = Unfreezing(groups)
         self.progress = Progress(threads=0, micro_batches=config.micro_batches or 1)  # 0: not chosen yet
         self.metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
         self.budget = Budget(config, task, began)
@@ -105,7 +104,8 @@ class Trainer:
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
         self.listen(self._rising)
         self.updates, self.validating, self.planning, self.saver = Updates(self), Validate(self), Plan(self), Save(self)
-        in_order = Interrupt(self), self.validating, self.planning, self.saver, Stop(self), Unfreeze(self)
+        self.unfreezing = Unfreeze(self, groups)
+        in_order = Interrupt(self), self.validating, self.planning, self.saver, Stop(self), self.unfreezing
         self.callbacks: tuple[Callback, ...] = in_order
 
     def run(self, resume: bool = False, changed: Collection[str] = ()) -> TrainResult:
