@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.config import TrainingConfig
-from heed.data.batch import fit, frame, pad_rows, plan_pass
+from heed.data.batch import frame, frame_size, pad_rows, plan_pass
 from heed.data.tokens.tokenizer import END, START
 from heed.layers.embeddings import MaskedWords
 from heed.models.bert import Bert, BertConfig
@@ -88,7 +88,8 @@ def texts(data: str | None) -> tuple[Any, list[list[int]], list[list[int]]]:
         file = Path(data) / "sentiment" / "sst" / "stsa.binary.train.gz"
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             some = [line.strip().partition(" ")[2] for line in lines]
-        sentences = [frame(fit(ids, None, LENGTH)[0]) for ids in task.input.tokenizer.encode_all(some)]
+        room = LENGTH - frame_size(is_pair=False)
+        sentences = [frame(ids[:room]) for ids in task.input.tokenizer.encode_all(some)]
     return task, rows, sentences
 
 

@@ -23,7 +23,7 @@ import torch
 from heed.config import read_config
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.training import cost, loop, weights
+from heed.training import callbacks, cost, weights
 from heed.training.checkpoint import latest_checkpoint
 from heed.training.progress import Quiet
 
@@ -82,15 +82,15 @@ def main(folder: Path, config_path: Path) -> None:
     def in_save(number, what):
         """During save number `number`, call `what` before each disk operation."""
         saves, inside = [], []
-        real = loop.Trainer._write
+        real = callbacks.Save.run
 
-        def write(trainer):
+        def write(saver):
             saves.append(1)
             inside[:] = [len(saves) == number]
-            real(trainer)
+            real(saver)
             inside.clear()
 
-        loop.Trainer._write = write
+        callbacks.Save.run = write
         before_each(lambda name: inside and inside[0] and what(name))
 
     import_what_is_used(train, folder)

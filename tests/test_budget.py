@@ -15,7 +15,7 @@ from heed.runs.advice import after, before, before_budget
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import TASK
-from heed.training import loop, plan
+from heed.training import callbacks, loop, plan
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
 from heed.training.loop import Trainer
@@ -27,7 +27,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0.0
-        for module in (plan, loop):
+        for module in (plan, loop, callbacks):
             monkeypatch.setattr(module, "time", self)
 
     def perf_counter(self):

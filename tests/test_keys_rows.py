@@ -43,6 +43,29 @@ def test_appended_keys_follow():
     assert_close(both.value, torch.cat([first.value, second.value], dim=2))
 
 
+@torch.no_grad()
+def test_longer_keys_share_memory_with_shorter_ones_that_stay_as_they_are():
+    start, further = make_keys(2, 3), [make_keys(2, n, seed=n) for n in (1, 2, 40)]
+    grown = start.append(further[0])
+    branches = [grown.append(further[n]) for n in (1, 1, 2)]  # the last needs more memory, the second its own
+    assert branches[0].value.data_ptr() == grown.value.data_ptr() != branches[1].value.data_ptr()
+    window, chosen = branches[0].newest(2), torch.tensor([1, 1, 0])
+    longer, moved = window.append(further[0]), branches[0].select(chosen)
+    for keys, parts in (
+        (grown, further[:1]),
+        (branches[0], further[:2]),
+        (branches[1], further[:2]),
+        (branches[2], [further[0], further[2]]),
+    ):
+        expected = torch.cat([start.value, *(part.value for part in parts)], dim=2)
+        assert torch.equal(keys.value, expected)
+    assert torch.equal(longer.value, torch.cat([further[1].value, further[0].value], dim=2))
+    assert torch.equal(moved.append(moved).prepared, branches[0].prepared[chosen].repeat(1, 1, 2, 1))
+    with torch.inference_mode():  # memory of one mode is not written in the other
+        inside = grown.append(further[0])
+    assert torch.equal(inside.append(further[0]).value[:, :, -1:], further[0].value)
+
+
 @pytest.mark.parametrize("first_lengths", [None, [3, 1]])
 @pytest.mark.parametrize("second_lengths", [None, [0, 2]])
 def test_appended_masks_follow_and_none_means_all(first_lengths, second_lengths):

@@ -649,7 +649,7 @@ def test_an_edit_that_no_call_came_to_is_an_error(opened):
     with pytest.raises(ZeroDivisionError), opened(model, far):  # what went wrong first is what is said
         model(**inputs)
         1 / 0  # noqa: B018
-    assert watch.here.slot is None
+    assert watch.observer.current is None
     with torch.no_grad(), heed.edit(model, Force("cross", position=5, weights=(1.0,))), heed.trace(model) as seen:
         model(**inputs)  # a trace inside counts, and sees the edited model
     assert bool((seen.maps("cross").weights[:, :, 5, 0] == 1).all())

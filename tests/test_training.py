@@ -401,7 +401,7 @@ def test_the_random_state_is_that_of_the_device_of_the_run(tmp_path, monkeypatch
     used = []
     monkeypatch.setattr("heed.training.checkpoint.random_state", lambda rank, device: used.append(device) or {})
     monkeypatch.setattr(Checkpoint, "restore", lambda *given: used.append(given[4]) or Progress())
-    trainer._write()
+    trainer.saver.run()
     trainer._go_on(tmp_path / "checkpoints" / "step-0", ())
     assert used == [trainer.device, trainer.device]
 

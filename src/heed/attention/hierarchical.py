@@ -57,7 +57,7 @@ class HierarchicalAttention(Attention):
         within = softmax_within(self.score.scores(grouped, keys.prepared), part_of, shares.shape[-1], mask)
         weights = within * shares.gather(-1, part_of[:, None, None].expand_as(within))  # (B, 1, grouped, K)
         dropout = self.dropout if self.training else 0.0
-        if watch.here.slot is not None and (edits := watch.here.slot.edits(self)):
+        if watch.observer.current is not None and (edits := watch.observer.current.edits(self)):
             own = keys.select(rows.source_of)
             may = replace(where, rows=None).within(own.mask, num_queries)
             allowed = full_mask(may, False, num_queries, len(keys), device)
@@ -68,13 +68,13 @@ class HierarchicalAttention(Attention):
         else:
             context = rows.ungroup(weigh(weights, keys.value, dropout))  # (R, 1, Q, d_value)
             weights = rows.ungroup(weights)
-        if watch.here.slot is not None:
+        if watch.observer.current is not None:
             scores = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
             parts = part_of[rows.source_of], part_weights
             call = watch.AttentionCall(
                 projected, keys, where, context, weights, dropout, self.score, scores, parts=parts
             )
-            watch.here.slot.attention(self, call)
+            watch.observer.current.attention(self, call)
         return context.squeeze(1)
 
 

@@ -9,9 +9,31 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from heed.attention.host import here, sent
+from heed.attention.host import host_copy, sent
 from heed.errors import ShapeError
 from heed.shapes import Bool, Float, Int
+
+_LEAST = 16
+"""Least number of spare places in new memory for keys; where there are more keys, it gets as many."""
+
+
+class _Room:
+    """Preallocated memory for keys and values; places from `used` on are unwritten."""
+
+    def __init__(self, like: "Keys", num_rows: int, places: int) -> None:
+        p, v = like.prepared, like.value
+        self.prepared = p.new_empty(num_rows, p.shape[1], places, p.shape[3])
+        self.value = v.new_empty(num_rows, v.shape[1], places, v.shape[3])
+        self.used = 0
+
+    def next(self, count: int) -> tuple[Tensor, Tensor]:
+        """The next places, for keys and values, which are used from now on."""
+        self.used += count
+        return self.newest(count)
+
+    def newest(self, count: int) -> tuple[Tensor, Tensor]:
+        """The last `count` used places."""
+        return self.prepared.narrow(2, self.used - count, count), self.value.narrow(2, self.used - count, count)
 
 
 def _new_origin() -> object:
@@ -34,6 +56,8 @@ class Keys:
     value: Float[Tensor, "batch heads key d_value"]
     mask: Bool[Tensor, "batch ..."] | None = None
     origin: object = field(default_factory=_new_origin, repr=False)
+    _room: _Room | None = field(default=None, repr=False)  # memory in which these keys lie
+    _end: int = field(default=0, repr=False)  # place after the last of them there
 
     def __post_init__(self) -> None:
         if self.prepared.shape[:3] != self.value.shape[:3]:
@@ -46,7 +70,9 @@ class Keys:
         return self.prepared.shape[2]
 
     def append(self, new: "Keys") -> "Keys":
-        """These keys followed by `new`, as one sequence; the old object must not be used again.
+        """These keys followed by `new`, as one sequence.
+
+        Without a gradient they are written to preallocated memory, in which longer sequences share their beginning.
 
         Raises:
             ShapeError: One of the masks is `(batch, query, key)`.
@@ -54,17 +80,42 @@ class Keys:
         mask = None
         if self.mask is not None or new.mask is not None:
             mask = torch.cat([self._padding_mask(), new._padding_mask()], dim=1)
-        return Keys(
-            torch.cat([self.prepared, new.prepared], dim=2),  # (B, H, K + new, d)
-            torch.cat([self.value, new.value], dim=2),
-            mask,
-            self.origin,
-        )
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            prepared = torch.cat([self.prepared, new.prepared], dim=2)  # (B, H, K + new, d)
+            return Keys(prepared, torch.cat([self.value, new.value], dim=2), mask, self.origin)
+        room, count = self._room, len(new)
+        if room is None or not self._may_write(room, count):
+            room = self._moved(len(self) + count + max(_LEAST, len(self)))
+        for places, part in zip(room.next(count), (new.prepared, new.value), strict=True):
+            places.copy_(part)
+        return Keys(*room.newest(len(self) + count), mask, self.origin, room, room.used)
+
+    def _may_write(self, room: _Room, count: int) -> bool:
+        """Whether the room has `count` places after these keys, and nothing else was written there."""
+        writable = room.value.is_inference() == torch.is_inference_mode_enabled()
+        return writable and room.used == self._end and self._end + count <= room.value.shape[2]
+
+    def _moved(self, places: int, rows: Tensor | None = None) -> _Room:
+        """New memory of so many places, with these keys, or those of some batch entries, in the first ones."""
+        room = _Room(self, len(self.value) if rows is None else len(rows), places)
+        for whole, part in zip(room.next(len(self)), (self.prepared, self.value), strict=True):
+            whole.copy_(part) if rows is None else torch.index_select(part, 0, rows, out=whole)
+        return room
+
+    def newest(self, count: int) -> "Keys":
+        """The last `count` keys, or all if there are fewer."""
+        if len(self) <= count:
+            return self
+        mask = None if self.mask is None else self.mask[:, -count:]
+        return Keys(self.prepared[:, :, -count:], self.value[:, :, -count:], mask, self.origin, self._room, self._end)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Keys":
         """The keys of the given batch entries; entries may be repeated or left out."""
         mask = None if self.mask is None else self.mask.index_select(0, rows)
-        return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask)
+        if self._room is None or torch.is_grad_enabled():
+            return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask)
+        room = self._moved(max(self._room.value.shape[2], len(self) + 1), rows)
+        return Keys(*room.newest(len(self)), mask, _room=room, _end=room.used)
 
     def _padding_mask(self) -> Tensor:
         if self.mask is None:
@@ -158,7 +209,7 @@ class Rows:
             width, the largest number of rows of any source; slots `(sources, width)`, the row in each slot (unused
             slots repeat row 0, and `ungroup` discards them); place `(rows,)`, the flat slot of each row.
         """
-        source_of, num_rows = here(self.source_of), len(self)
+        source_of, num_rows = host_copy(self.source_of), len(self)
         device, own = source_of.device, self.source_of.device
         width = num_rows // self.num_sources if self.num_sources else 0
         in_order = torch.arange(self.num_sources, device=device).repeat_interleave(width)
@@ -203,19 +254,16 @@ class Rows:
         Returns:
             The new rows, and the indices of the remaining sources (for `Keys.select`), or None if all remain.
         """
-        known = rows.__dict__.get("sources")  # from `of_sources`
-        source_of = self.source_of.index_select(0, rows) if known is None else torch.tensor(known)
+        in_order = torch.arange(self.num_sources).repeat_interleave(self.width)
+        known, mine = host_copy(rows), in_order if self.in_order else host_copy(self.source_of)
+        if known.device != mine.device:  # otherwise computed on the CPU: a GPU need not be waited for
+            known, mine = rows, self.source_of
+        source_of = mine.index_select(0, known)
         kept, renumbered = torch.unique(source_of, return_inverse=True)
         renumbered = sent(renumbered, rows.device)
         if len(kept) == self.num_sources:
             return Rows(renumbered, self.num_sources), None
         return Rows(renumbered, len(kept)), sent(kept, rows.device)
-
-
-def of_sources(rows: Tensor, sources: list[int]) -> Tensor:
-    """Indices for `Rows.select`, with the source of each, so that it need not wait for a GPU to find it."""
-    rows.__dict__["sources"] = sources
-    return rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,10 @@ from heed.attention.fused import fused_attend
 from heed.attention.keys import Keys, Scope, at_positions, from_positions, key_positions
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
-from heed.kernels import Linear, linear_together
+from heed.kernels import Groups, Linear, linear_together, packed_attention
 from heed.shapes import Bool, Float, ReturnsTensor
 
-Turn = Callable[[Tensor], Tensor]
+Rotation = Callable[[Tensor], Tensor]
 """Rotates the queries or keys of each head, `(rows, heads, positions, d_head)`, by their positions."""
 
 
@@ -52,7 +52,7 @@ class Attends(ReturnsTensor, nn.Module):
             # Grouped rows share one query axis, which a mask per query does not fit: give each row its own keys.
             keys, scope = keys.select(scope.rows.source_of), replace(scope, rows=None)
         rows = scope.rows
-        if watch.here.slot is not None and (edits := watch.here.slot.edits(self)):
+        if watch.observer.current is not None and (edits := watch.observer.current.edits(self)):
             context, weights = self._edited(projected, keys, scope, edits)
         else:
             grouped = projected if rows is None else rows.group(projected)
@@ -69,9 +69,9 @@ class Attends(ReturnsTensor, nn.Module):
             if rows is not None:
                 context = rows.ungroup(context)
         output = self._joined(context)
-        if watch.here.slot is not None:
+        if watch.observer.current is not None:
             call = watch.AttentionCall(projected, keys, scope, context, weights, dropout, self.score, output=output)
-            watch.here.slot.attention(self, call)
+            watch.observer.current.attention(self, call)
         return output
 
     def _joined(self, context: Float[Tensor, "rows heads query d_value"]) -> Float[Tensor, "rows query d_output"]:
@@ -213,7 +213,7 @@ class MultiHeadAttention(Attends):
         key: Float[Tensor, "batch key d_key"],
         value: Float[Tensor, "batch key d_key"] | None = None,
         mask: Bool[Tensor, "batch ..."] | None = None,
-        turn: Turn | None = None,
+        turn: Rotation | None = None,
     ) -> Keys:
         """Project keys and values for each head, once per source or, in a cache, once per position."""
         if value is None:
@@ -222,7 +222,7 @@ class MultiHeadAttention(Attends):
             keys, values = self.w_key(key), self.w_value(value)
         return self._keys(keys, values, mask, turn)
 
-    def _keys(self, key: Tensor, value: Tensor, mask: Tensor | None, turn: Turn | None) -> Keys:
+    def _keys(self, key: Tensor, value: Tensor, mask: Tensor | None, turn: Rotation | None) -> Keys:
         key = self._split(key)
         prepared = self.score.prepare(key if turn is None else turn(key))
         return Keys(prepared, self._split(value), mask)
@@ -233,7 +233,7 @@ class MultiHeadAttention(Attends):
         cache: Keys | None = None,
         *,
         mask: Bool[Tensor, "rows ..."] | None = None,
-        turn: Turn | None = None,
+        turn: Rotation | None = None,
         **scope: Any,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
         """Self-attention of further positions over those of a cache and their own.
@@ -245,12 +245,12 @@ class MultiHeadAttention(Attends):
         cache = new if cache is None else cache.append(new)
         return self(x, cache, projected=projected, **scope), cache
 
-    def _own(self, x: Tensor, mask: Tensor | None, turn: Turn | None) -> tuple[Tensor, Keys]:
+    def _own(self, x: Tensor, mask: Tensor | None, turn: Rotation | None) -> tuple[Tensor, Keys]:
         """Queries and keys of the same positions."""
         key, value, query = linear_together(x, self.w_key, self.w_value, self.w_query)
         return self._queries(query, turn), self._keys(key, value, mask, turn)
 
-    def _queries(self, query: Tensor, turn: Turn | None) -> Tensor:
+    def _queries(self, query: Tensor, turn: Rotation | None) -> Tensor:
         query = self._split(query)
         return self.score.project(query if turn is None else turn(query))
 
@@ -260,7 +260,7 @@ class MultiHeadAttention(Attends):
         keys: Keys | None = None,
         *,
         mask: Bool[Tensor, "batch ..."] | None = None,
-        turn: Turn | None = None,
+        turn: Rotation | None = None,
         projected: Float[Tensor, "rows heads query d_head"] | None = None,
         **scope: Any,
     ) -> Float[Tensor, "rows query d_model"]:
@@ -276,6 +276,14 @@ class MultiHeadAttention(Attends):
         if projected is None:
             projected = self._queries(self.w_query(query), turn)
         return self._attend(projected, keys, Scope(**scope))
+
+    def packed(self, x: Float[Tensor, "1 rows d_model"], groups: Groups) -> Float[Tensor, "1 rows d_model"]:
+        """Self-attention within texts that lie end to end, for training on a CPU (`kernels.packed`); not observed."""
+        key, value, query = linear_together(x.squeeze(0), self.w_key, self.w_value, self.w_query)
+        assert self.score.scale is not None
+        dropout = self.dropout if self.training else 0.0
+        context = packed_attention(query, key, value, groups, self.num_heads, self.score.scale, dropout)
+        return self.w_out(context).unsqueeze(0)
 
     def _joined(self, context: Float[Tensor, "rows heads query d_value"]) -> Float[Tensor, "rows query d_model"]:
         return self.w_out(context.transpose(1, 2).flatten(2))

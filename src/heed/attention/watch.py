@@ -1,10 +1,10 @@
 """Observation of attention: one slot for an observer in each thread, None unless a trace is active there.
 
-Modules test `if watch.here.slot is not None` once per call and pass on tensors that they have. They compute nothing for
-the observer, so a watched pass runs the same kernels and is bit-identical. The exceptions agree to rounding (about
-1e-6): while watched, a Transformer stack that generates on a CPU runs its blocks instead of fast decoding, which takes
-about 1.5 times as long; `bert` trains through its modules on padded texts, and so draws other dropout masks; and the
-last block of `vit`, which otherwise computes its class token alone, computes all positions, and so draws other masks.
+Modules test `if watch.observer.current is not None` once per call and pass on tensors that they have. They compute
+nothing for the observer, so a watched pass runs the same kernels and is bit-identical. The exceptions agree to rounding
+(about 1e-6): while watched, a Transformer stack that generates on a CPU runs its blocks instead of fast decoding, which
+takes about 1.5 times as long; `bert` trains on padded texts, and so draws other dropout masks; and the last block of
+`vit`, which otherwise computes its class token alone, computes all positions, and so draws other masks.
 Only two things change the result: an edit, which takes the readable path, where weights can be replaced; and a patch,
 which puts other states in place of those of a block, or of a recurrent cell, which then runs step by step.
 
@@ -98,15 +98,15 @@ class Watcher(Protocol):
         """Called after each step of a cell that runs step by step; returns the state to go on with."""
 
 
-class _Slot(local):
+class _Observer(local):
     """The observer of the thread that asks, or None: what other threads predict meanwhile is not observed."""
 
-    slot: Watcher | None = None
+    current: Watcher | None = None
 
 
-here = _Slot()
+observer = _Observer()
 
 
 def offered(module: nn.Module, kind: str, value: Tensor) -> Tensor:
     """Offer a tensor to the observer, if there is one; returns the tensor to go on with."""
-    return value if here.slot is None else here.slot.tensor(module, kind, value)
+    return value if observer.current is None else observer.current.tensor(module, kind, value)

@@ -6,7 +6,7 @@ From top to bottom: options and results, scores of the next token, one token a s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeVar
@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from heed.attention import Rows, watch
 from heed.attention.host import sent
-from heed.attention.keys import of_sources
 from heed.errors import ConfigError
 from heed.kernels import Best, LargeVocabulary, best_of, enabled
 from heed.layers import last_of
@@ -221,7 +220,7 @@ def without_gradient() -> AbstractContextManager[object]:
 
     Tensors that a trace keeps must stay usable everywhere, so then gradients are only disabled.
     """
-    return torch.inference_mode() if watch.here.slot is None else torch.no_grad()
+    return torch.inference_mode() if watch.observer.current is None else torch.no_grad()
 
 
 class NextTokenScores:
@@ -289,10 +288,13 @@ class NextTokenScores:
 
     def _is_unobserved_float32(self, hidden: Tensor) -> bool:
         """True if fast forms may run: enabled, on a CPU in float32, without trace, gradients or autocast."""
-        if not enabled() or watch.here.slot is not None or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-            return False
         return (
-            hidden.device.type == "cpu" and hidden.dtype == next(self._model.output.parameters()).dtype == torch.float32
+            enabled()
+            and watch.observer.current is None
+            and not torch.is_grad_enabled()
+            and not torch.is_autocast_enabled("cpu")
+            and hidden.device.type == "cpu"
+            and hidden.dtype == next(self._model.output.parameters()).dtype == torch.float32
         )
 
 
@@ -314,11 +316,6 @@ def _prompts(prompt: Tensor, lengths: Tensor | None) -> list[list[int]]:
 Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
 """Chooses the next tokens: from next-token scores, hidden states `(open rows, n, d)`, their lengths, the number of
 tokens written and the numbers of the open rows, to tokens and their log-probabilities, both `(open rows,)`."""
-
-
-def _numbers(sources: Iterable[int]) -> dict[int, int]:
-    """The numbers that `Rows` gives to sources of which some have left: their order is kept."""
-    return {source: n for n, source in enumerate(sorted({*sources}))}
 
 
 T = TypeVar("T")
@@ -384,11 +381,9 @@ def write_steps(
             break
         if leaving:
             stay = without(leaving, len(active))
-            number = _numbers(output // times for output in active)
-            sources = [number[active[row] // times] for row in stay]
             active = [active[row] for row in stay]
             with without_gradient():
-                kept = of_sources(sent(torch.tensor(stay), prompt.device), sources)
+                kept = sent(torch.tensor(stay), prompt.device)
                 state, step = state.select(kept), step[kept]
     return [
         Hypothesis(tuple(t), tuple(p), sum(p) / max(1, len(p)) ** options.length_penalty, done)
@@ -597,7 +592,7 @@ def beam_search(
             going.append(open_rows + [nowhere] * (min(width, num_candidates) - len(open_rows)))
         if len(leaving) == len(active):
             break
-        stay, number = without(leaving, len(active)), _numbers(active)
+        stay = without(leaving, len(active))
         active = [active[a] for a in stay]
         sources = [source for source in active for _ in going[stay[0]]]
         all_totals, parents, written_tokens, log_probs = map(
@@ -605,8 +600,7 @@ def beam_search(
         )
         steps.append(BeamStep(sources, parents, written_tokens, log_probs, all_totals))
         totals = sent(torch.tensor(all_totals), prompt.device).view(len(active), -1)
-        kept = of_sources(sent(torch.tensor(parents), prompt.device), [number[source] for source in sources])
-        state = state.select(kept)
+        state = state.select(sent(torch.tensor(parents), prompt.device))
         tokens, lengths = sent(torch.tensor(written_tokens), prompt.device).unsqueeze(1), None
     return Generated([hypotheses[: options.num_best] for hypotheses in done], steps)
 

@@ -1,7 +1,6 @@
 """CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and a switch between these."""
 
 from heed.kernels.elementwise import byte_dropout
-from heed.kernels.encoder_block import BlockSettings, BlockWeights, Groups, encoder_block, trains_packed
 from heed.kernels.linear import (
     Best,
     LargeVocabulary,
@@ -12,6 +11,7 @@ from heed.kernels.linear import (
     linear_together,
     outer,
 )
+from heed.kernels.packed import Groups, packed_attention
 from heed.kernels.private import enabled, onednn_linear, plain, trains_by_hand
 from heed.kernels.recurrent import aligned_gru, gru_sequence, tape_lstm
 

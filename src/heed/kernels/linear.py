@@ -97,14 +97,6 @@ def linear_into(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> 
     return product if bias is None else product.add_(bias)
 
 
-def residual_into(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """`x + y weight' + bias`, in `out` or new memory; `out` may be x if there is no bias."""
-    if private.onednn_linear() is not None:
-        return linear(y, weight, bias).add_(x)
-    total = x if bias is None else torch.add(x, bias, out=out)
-    return torch.addmm(total, y, weight.t(), out=out)
-
-
 class Linear(ReturnsTensor, nn.Linear):
     """torch's linear layer, computed by `heed.kernels.linear`."""
 

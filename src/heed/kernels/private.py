@@ -10,7 +10,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,45 +76,6 @@ def find_onednn_linear() -> Operation | None:
         os.environ.setdefault(capacity, "8")
     x, weight, bias = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([5.0])
     return _checked("mkldnn._linear_pointwise", (x, weight, bias, "none", [], ""), [[[16.0]]])
-
-
-@cache
-def layer_norm() -> tuple[Operation, Operation] | None:
-    """Layer normalisation that also returns mean and inverse deviation, and its gradient, which uses these."""
-    x, ones = torch.tensor([[1.0, 3.0]]), torch.ones(2)
-    mean, inverse = torch.tensor([[2.0]]), torch.tensor([[1.0]])
-    forward = _checked("aten.native_layer_norm", (x, [2], ones, ones, 0.0), [[[0.0, 2.0]], [[2.0]], [[1.0]]])
-    given = torch.tensor([[1.0, 0.0]]), x, [2], mean, inverse, ones, ones, [True, True, True]
-    backward = _checked("aten.native_layer_norm_backward", given, [[[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0]])
-    return None if forward is None or backward is None else (forward, backward)
-
-
-@cache
-def activation(name: str) -> tuple[Operation, Operation] | None:
-    """An activation `(x, out)`, and its gradient `(d, x)`, which overwrites d: neither allocates memory."""
-    x, ones = torch.tensor([-1.0, 2.0]), torch.ones(2)
-    if name == "relu":
-        return (lambda x, out: torch.clamp_min(x, 0, out=out)), (lambda d, x: d.mul_(x > 0))
-    more: dict[str, str] = {}
-    if name != "silu":
-        more["approximate"] = "tanh" if name == "gelu_tanh" else "none"
-    value: Operation = partial(getattr(torch.nn.functional, key := name.removesuffix("_tanh")), **more)
-    forward, backward = _operation(f"aten.{key}.out"), _operation(f"aten.{key}_backward.grad_input")
-    if forward is None or backward is None:
-        return None
-
-    def run(x: Tensor, out: Tensor) -> Tensor:
-        return forward(x, out=out, **more)  # type: ignore[no-any-return]
-
-    def gradient(d: Tensor, x: Tensor) -> Tensor:
-        return backward(d, x, grad_input=d, **more)  # type: ignore[no-any-return]
-
-    with torch.enable_grad():
-        y = value(asked := x.clone().requires_grad_())
-        (slope,) = torch.autograd.grad(y.sum(), asked)
-    expected = [y.tolist()], [slope.tolist()]
-    right = _gives(run, (x, torch.empty(2)), expected[0]) and _gives(gradient, (ones, x), expected[1])
-    return (run, gradient) if right else None
 
 
 def _processor_is_intel() -> bool:

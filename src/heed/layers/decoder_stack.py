@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from heed.attention import Keys, Rows, Turn, padding_mask, watch
+from heed.attention import Keys, Rotation, Rows, padding_mask, watch
 from heed.kernels import enabled
 from heed.layers.fast_decoding import FastDecoding, PromptState
 from heed.layers.states import StackState
@@ -41,7 +41,7 @@ class DecoderStack(nn.ModuleList):
         x: Float[Tensor, "rows n d_model"],
         state: StackState | FastDecoding,
         lengths: Int[Tensor, " rows"] | None = None,
-        turn: Turn | None = None,
+        turn: Rotation | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], StackState | FastDecoding]:
         """Read further tokens of each row, attending to the earlier ones and to the memory.
 
@@ -63,7 +63,7 @@ class DecoderStack(nn.ModuleList):
             state = state.plain()
         mask = None if lengths is None else padding_mask(lengths, x.shape[1])
         # Padding follows the prompts: the causal mask hides it from them, the caches' mask from later steps.
-        hides = watch.here.slot is None and all(cache is None for cache in state.caches)
+        hides = watch.observer.current is None and all(cache is None for cache in state.caches)
         given = None if hides else mask
         caches = []
         for n, (block, cache) in enumerate(zip(self, state.caches, strict=True)):
@@ -82,7 +82,7 @@ class DecoderStack(nn.ModuleList):
     def whole(
         self,
         x: Float[Tensor, "batch length d_model"],
-        turn: Turn | None = None,
+        turn: Rotation | None = None,
         seen: Bool[Tensor, "batch length length"] | None = None,
     ) -> Float[Tensor, "batch length d_model"]:
         """Read whole sequences without a memory, as `forward` from the start, but keep no caches.
@@ -146,5 +146,5 @@ class DecoderStack(nn.ModuleList):
 
     def _decodes_fast(self, x: Tensor) -> bool:
         """Whether fast decoding applies: unobserved inference without autocast, on a CPU (not measured elsewhere)."""
-        unobserved = watch.here.slot is None and not self.training and not torch.is_grad_enabled()
+        unobserved = watch.observer.current is None and not self.training and not torch.is_grad_enabled()
         return enabled() and unobserved and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")

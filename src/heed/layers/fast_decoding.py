@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from heed.attention import Keys, MultiHeadAttention, Rows, Turn, padding_mask
+from heed.attention import Keys, MultiHeadAttention, Rotation, Rows, padding_mask
 from heed.kernels import linear
 from heed.kernels.linear import is_large
 from heed.layers.elementwise import RELU, Activation, RMSNorm
@@ -349,7 +349,7 @@ class FastDecoding:
         return torch.arange(self.position, self.position + count, device=self._own_mask.device).unsqueeze(0)
 
     def step(
-        self, x: Float[Tensor, "rows d_model"], turn: Turn | None = None
+        self, x: Float[Tensor, "rows d_model"], turn: Rotation | None = None
     ) -> tuple[Float[Tensor, "rows d_model"], FastDecoding]:
         """Read one embedded token of each row, rotated to its position by `turn`; this state stays usable."""
         state = copy(self)
@@ -397,7 +397,7 @@ class FastDecoding:
         place: Tensor,
         views: tuple[Tensor, Tensor],
         mask: Tensor | None,
-        turn: Turn | None,
+        turn: Rotation | None,
     ) -> Tensor:
         """Self-attention that writes new keys and values to `place`, `(2, B, H, W, d)`, which is part of `views`."""
         attention = block.attention

@@ -33,7 +33,7 @@ class Packed:
 
     index: Tensor  # `(rows,)`, index of each row among the `batch * length` positions of the padded batch
     shape: tuple[int, int]  # `(batch, length)` of the batch
-    groups: Groups  # number of texts of each length, and the length, in order (`kernels.encoder_block`)
+    groups: Groups  # number of texts of each length, and the length, in order (`kernels.packed`)
 
     @classmethod
     def of(cls, mask: Tensor) -> Packed:

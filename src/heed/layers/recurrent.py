@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
 from heed.attention import Additive, Attention, Keys, Rows, watch
-from heed.attention.host import here
+from heed.attention.host import host_copy
 from heed.attention.keys import Scope
 from heed.errors import ConfigError, suggest
 from heed.kernels import aligned_gru, gru_sequence, linear, trains_by_hand
@@ -244,9 +244,9 @@ class RecurrentCell(nn.Module):
         started: State | None = None,
     ) -> None:
         """Report a finished run to the observer, if any; arguments as in `watch.RecurrentCall`."""
-        if watch.here.slot is not None:
+        if watch.observer.current is not None:
             call = watch.RecurrentCall(self.cell, self.weights(), inputs, hidden, initial, final, order, mask, started)
-            watch.here.slot.recurrence(self, call)
+            watch.observer.current.recurrence(self, call)
 
     def extra_repr(self) -> str:
         return f"{self.cell}, d_input={self.d_input}, d_hidden={self.d_hidden}"
@@ -270,7 +270,7 @@ class StepwiseRun:
     def step(self, x: Float[Tensor, "batch d_input"], started: State | None = None) -> State:
         """Read one input, starting from `started` if given, otherwise from the current state."""
         state = self._cell.step(x, self.state if started is None else started)
-        self.state = state if watch.here.slot is None else watch.here.slot.state(self._cell, state)
+        self.state = state if watch.observer.current is None else watch.observer.current.state(self._cell, state)
         self._inputs.append(x)
         self._states.append(self.state)
         if started is not None:
@@ -282,7 +282,7 @@ class StepwiseRun:
     ) -> Float[Tensor, "batch length d_hidden"]:
         """Return the hidden state after each step, and report the run to the observer, if any."""
         hidden = _in_a_row([state[0] for state in self._states])
-        if watch.here.slot is not None:
+        if watch.observer.current is not None:
             started = tuple(torch.stack(parts, dim=1) for parts in zip(*self._started, strict=True)) or None
             inputs = torch.stack(self._inputs, dim=1)
             self._cell.observe(inputs, hidden, self._initial, self.state, order, mask, started)
@@ -396,7 +396,7 @@ def _run(
     inputs = inputs if order is None else _take(inputs, order)
     initial = cell.zero_state(inputs) if initial is None else initial
     lengths = None if mask is None else mask.sum(1)
-    if watch.here.slot is not None and watch.here.slot.patches(cell):
+    if watch.observer.current is not None and watch.observer.current.patches(cell):
         run = StepwiseRun(cell, initial)
         for x in inputs.unbind(1):
             run.step(x)
@@ -418,7 +418,7 @@ def _ragged(
         return hidden, (torch.where(lengths.unsqueeze(1) > 0, _take(hidden, last).squeeze(1), initial[0]),)
     # The kernel returns an LSTM's cell state after its last input only, so split the run wherever a sequence ends.
     # Lengths within a batch are similar, so there are few splits; recomputing every gate would double the work.
-    stops = sorted({*here(mask).sum(1).tolist(), inputs.shape[1]} - {0})
+    stops = sorted({*host_copy(mask).sum(1).tolist(), inputs.shape[1]} - {0})
     parts, state, final = [], initial, initial
     for start, stop in pairwise([0, *stops]):
         part, state = cell.sequence(inputs[:, start:stop], state)
@@ -483,7 +483,8 @@ def read_aligned(
 def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> bool:
     """Whether `aligned_gru` applies: training, a GRU with the additive score, and no edited weights."""
     has = isinstance(attention.score, Additive) and cell.cell == "gru" and trains_by_hand(inputs)
-    return has and attention.training and (watch.here.slot is None or not watch.here.slot.edits(attention))
+    observer = watch.observer.current
+    return has and attention.training and (observer is None or not observer.edits(attention))
 
 
 def _all_at_once(
@@ -495,11 +496,11 @@ def _all_at_once(
     memory = keys.prepared.squeeze(1), keys.value.squeeze(1), keys.mask
     weights = cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh
     hidden, seen = aligned_gru(inputs, first, *memory, score.w_query.weight, score.v, weights, kept)
-    if watch.here.slot is not None:
+    if watch.observer.current is not None:
         asked = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
         scope = Scope(rows=rows, offset=position)
         call = watch.AttentionCall(asked, keys, scope, seen.unsqueeze(1), None, dropout, score)
-        watch.here.slot.attention(attention, call)
+        watch.observer.current.attention(attention, call)
         read = torch.cat([inputs, seen[..., : cell.d_input - inputs.shape[-1]]], dim=-1)
         cell.observe(read, hidden, state, (hidden[:, -1],))
     return hidden, seen

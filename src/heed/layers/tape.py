@@ -6,7 +6,7 @@ Shapes: R rows (texts read in parallel), K tokens on the tape.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,87 +17,28 @@ from heed.kernels import enabled, tape_lstm
 from heed.layers.recurrent import RecurrentCell, State, last_of
 from heed.shapes import Int
 
-_LEAST = 16
-"""Least number of spare places when a tape is moved to new memory; a longer tape gets as many as it has tokens."""
-
-
-@dataclass(eq=False)
-class _Room:
-    """Preallocated memory of a tape; places from `used` on are unwritten."""
-
-    prepared: Tensor  # (R, 1, room, d)
-    value: Tensor  # (R, 1, room, d_value)
-    mask: Tensor | None  # (R, room)
-    used: int
-
-    @classmethod
-    def of(cls, keys: Keys, room: int) -> _Room:
-        """Allocate `room` places, with the given keys in the first ones."""
-        parts = []
-        for part in (keys.prepared, keys.value):
-            wide = part.new_empty(*part.shape[:2], room, part.shape[3])
-            wide[:, :, : len(keys)] = part
-            parts.append(wide)
-        mask = None
-        if keys.mask is not None:
-            mask = keys.mask.new_ones(len(keys.mask), room)
-            mask[:, : len(keys)] = keys.mask
-        return cls(parts[0], parts[1], mask, len(keys))
-
-    def write(self, new: Keys) -> None:
-        """Write keys to the next places."""
-        places = slice(self.used, self.used + len(new))
-        self.prepared[:, :, places] = new.prepared
-        self.value[:, :, places] = new.value
-        self.used = places.stop
-
-    def keys(self, count: int, origin: object) -> Keys:
-        """The last `count` keys written, as views."""
-        places = slice(self.used - count, self.used)
-        mask = None if self.mask is None else self.mask[:, places]
-        return Keys(self.prepared[:, :, places], self.value[:, :, places], mask, origin)
-
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """Keys and values of the tokens read so far, newest last; immutable: `append` returns a longer tape.
-
-    Without a gradient, tokens are written to preallocated memory, in which longer tapes share their common beginning;
-    with a gradient each tape has its own tensors.
-    """
+    """Keys and values of the tokens read so far, newest last; immutable: `append` returns a longer tape."""
 
     keys: Keys | None = None  # None before the first token
-    _room: _Room | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return 0 if self.keys is None else len(self.keys)
 
     def append(self, new: Keys) -> Tape:
         """The tape after further tokens, all of them real."""
-        if self.keys is None:
-            return Tape(new)
-        if torch.is_grad_enabled():
-            return Tape(self.keys.append(new))
-        room, count = self._room, len(self.keys) + len(new)
-        # Another continuation of this tape may already have written to the next places.
-        is_next = room is not None and room.keys(len(self), None).value.data_ptr() == self.keys.value.data_ptr()
-        if room is None or not is_next or room.used + len(new) > room.value.shape[2]:
-            room = _Room.of(self.keys, count + max(_LEAST, len(self)))
-        room.write(new)
-        return Tape(room.keys(count, self.keys.origin), room)
+        return Tape(new if self.keys is None else self.keys.append(new))
 
     def newest(self, size: int | None) -> Keys:
         """The last `size` tokens; all tokens if `size` is None."""
         assert self.keys is not None
-        if size is None or len(self) <= size:
-            return self.keys
-        k = self.keys
-        mask = None if k.mask is None else k.mask[:, -size:]
-        return Keys(k.prepared[:, :, -size:], k.value[:, :, -size:], mask, k.origin)
+        return self.keys if size is None else self.keys.newest(size)
 
     def cut(self, size: int | None) -> Tape:
         """The tape with only its newest `size` tokens."""
-        return self if self.keys is None else Tape(self.newest(size), self._room)
+        return self if self.keys is None else Tape(self.newest(size))
 
     def aligned(self, missing: Int[Tensor, " rows"]) -> Tape:
         """Remove the last `missing` tokens of each row, which are padding, and shift the others to the right."""
@@ -199,7 +140,10 @@ def read_at_once(
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
         and (before.tape.keys is None or before.tape.keys.mask is None)
-        and (watch.here.slot is None or not (watch.here.slot.edits(attention) or watch.here.slot.patches(cell)))
+        and (
+            watch.observer.current is None
+            or not (watch.observer.current.edits(attention) or watch.observer.current.patches(cell))
+        )
     )
     score, first = attention.score, torch.cat(before.summary, dim=-1)
     if not applies or not isinstance(score, Additive):
@@ -222,7 +166,7 @@ def read_at_once(
     )
     tape = Tape(old.append(Keys(keys.unsqueeze(1), made.unsqueeze(1))))
     hidden, state = made[..., : cell.d_hidden], last_of(made, lengths).chunk(2, dim=-1)
-    if watch.here.slot is not None:
+    if watch.observer.current is not None:
         _observe(cell, attention, inputs, before, tape, size, summaries)
         started = summaries.chunk(2, dim=-1)
         final = state if lengths is None else made[:, -1].chunk(2, dim=-1)
@@ -241,7 +185,7 @@ def _observe(
     summaries: Tensor,
 ) -> None:
     """Report each step's attention to the tape to the observer."""
-    assert watch.here.slot is not None and tape.keys is not None
+    assert watch.observer.current is not None and tape.keys is not None
     earlier = torch.cat([before.summary[0].unsqueeze(1), summaries[:, :-1, : cell.d_hidden]], dim=1)
     asked = attention.score.project(torch.cat([inputs, earlier], dim=-1)).unsqueeze(1)  # (R, 1, n, d_attention)
     prepared, value, num_tokens = tape.keys.prepared, tape.keys.value, inputs.shape[1]
@@ -254,4 +198,4 @@ def _observe(
         position, seen = before.position + t, summaries[:, None, t : t + 1]
         scope = Scope(offset=position, key_offset=position - len(keys))
         call = watch.AttentionCall(asked[:, :, t : t + 1], keys, scope, seen, None, 0.0, attention.score)
-        watch.here.slot.attention(attention, call)
+        watch.observer.current.attention(attention, call)

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from heed.attention import Keys, MultiHeadAttention, Rows, Turn, watch
-from heed.attention.host import here
-from heed.kernels import BlockSettings, BlockWeights, Linear, encoder_block, trains_packed
-from heed.layers.elementwise import PLAIN, RELU, Activation, Dropout, LayerNorm, Norm
+from heed.attention import Keys, MultiHeadAttention, Rotation, Rows, watch
+from heed.attention.host import host_copy
+from heed.kernels import Groups, Linear, enabled, trains_by_hand
+from heed.layers.elementwise import RELU, Activation, Dropout, LayerNorm, Norm
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.layers.ragged import Packed
 from heed.shapes import Bool, Float, Int, ReturnsTensor
@@ -85,7 +85,7 @@ class Recomputable(nn.Module):
 
     def run(self, *given: Any, **named: Any) -> Any:
         """Call the block; observers see each call once."""
-        if self.recomputed and not self.kept and watch.here.slot is None and torch.is_grad_enabled():
+        if self.recomputed and not self.kept and watch.observer.current is None and torch.is_grad_enabled():
             return checkpoint(self, *given, use_reentrant=False, **named)
         return self(*given, **named)
 
@@ -126,37 +126,23 @@ class EncoderBlock(ReturnsTensor, Recomputable):
         mask: Bool[Tensor, "batch length"] | None = None,
         *,
         only_first: bool = False,
+        groups: Groups | None = None,
     ) -> Float[Tensor, "batch computed d_model"]:
         """Every position attends to every position inside the mask.
 
-        With `only_first`, a pre-norm block computes its output at the first position only.
+        With `only_first`, a pre-norm block computes its output at the first position only. With `groups`, the texts lie
+        end to end in a single row, and every position attends to those of its text (`MultiHeadAttention.packed`).
         """
         if only_first:
             assert self.around_attention.first, "only_first needs a pre-norm block"
             seen = self.around_attention.norm(x)
             context = self.attention(seen[:, :1], self.attention.prepare(seen, mask=mask))
             x = x[:, :1] + self.around_attention.dropout(context)
+        elif groups is not None:
+            x = self.around_attention(x, lambda y: self.attention.packed(y, groups))
         else:
             x = self.around_attention(x, lambda y: self.attention(y, mask=mask))
         return self.around_feed_forward(x, self.feed_forward)
-
-    def packed_form(self, x: Tensor) -> tuple[BlockSettings, BlockWeights] | None:
-        """The arguments of `kernels.encoder_block` that make this block; None if it is another kind of block.
-
-        It must be post-norm, without dropout inside the feed-forward network, with all biases, and not be recomputed
-        in the backward pass.
-        """
-        a, f, around = self.attention, self.feed_forward, (self.around_attention, self.around_feed_forward)
-        name: Any = f.activation.name
-        same = around[0].norm.eps == around[1].norm.eps and around[0].dropout.p == around[1].dropout.p
-        plain = f.activation in PLAIN.values() and f.dropout is None and not around[0].first and same
-        layers = around[0].norm, a.w_query, a.w_key, a.w_value, a.w_out, around[1].norm, f.inner, f.outer
-        weights: list[Any] = [getattr(layer, part, None) for layer in layers for part in ("weight", "bias")]
-        if not plain or self.recomputed or any(weight is None for weight in weights) or not trains_packed(x, name):
-            return None
-        assert a.score.scale is not None
-        settings = a.num_heads, a.score.scale, around[0].norm.eps, name, around[0].dropout.p, a.dropout
-        return BlockSettings(*settings), BlockWeights(*weights)
 
 
 class EncoderStack(ReturnsTensor, nn.ModuleList):
@@ -175,7 +161,7 @@ class EncoderStack(ReturnsTensor, nn.ModuleList):
         """
         for n, block in enumerate(self, start=1):
             assert isinstance(block, Recomputable)
-            x = block.run(x, mask, only_first=only_first and watch.here.slot is None and n == len(self))
+            x = block.run(x, mask, only_first=only_first and watch.observer.current is None and n == len(self))
             x = watch.offered(self, "states", x)
         return x
 
@@ -183,23 +169,23 @@ class EncoderStack(ReturnsTensor, nn.ModuleList):
 class PackedStack(EncoderStack):
     """Encoder blocks over padded texts.
 
-    In training on a CPU the texts of a batch are laid end to end if all blocks are like BERT's: then nothing is
-    computed for padding, and each block is one function. Watched passes run the blocks.
+    In training on a CPU the texts of a batch are laid end to end, so that nothing is computed for padding. Watched
+    passes read padded texts.
     """
 
     def forward(  # type: ignore[override]
         self, x: Float[Tensor, "batch length d_model"], mask: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length d_model"]:
         """The last block's output."""
-        if self.training and watch.here.slot is None:
-            forms = [block.packed_form(x) for block in self if isinstance(block, EncoderBlock)]
-            if None not in forms and mask.any():
-                packed = Packed.of(mask)
-                rows = packed.line(x)
-                for settings, weights in filter(None, forms):
-                    rows = encoder_block(rows, packed.groups, settings, weights)
-                return packed.padded(rows)
-        return super().forward(x, None if here(mask).all() else mask)
+        packs = self.training and enabled() and watch.observer.current is None and not torch.compiler.is_compiling()
+        if not (packs and trains_by_hand(x) and mask.any()):
+            return super().forward(x, None if host_copy(mask).all() else mask)
+        packed = Packed.of(mask)
+        rows = packed.line(x).unsqueeze(0)  # (1, rows, d_model)
+        for block in self:
+            assert isinstance(block, EncoderBlock)
+            rows = block.run(rows, groups=packed.groups)
+        return packed.padded(rows.squeeze(0))
 
 
 class CausalSelfAttention(MultiHeadAttention):
@@ -215,7 +201,7 @@ class CausalSelfAttention(MultiHeadAttention):
         cache: Keys | None,
         position: Int[Tensor, " rows"],
         mask: Bool[Tensor, "rows ..."] | None = None,
-        turn: Turn | None = None,
+        turn: Rotation | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
         """As `DecoderBlock.forward`, without a memory."""
         context, cache = self.extend(x, cache, mask=mask, turn=turn, causal=True, offset=position)
@@ -271,7 +257,7 @@ class DecoderBlock(Recomputable):
         rows: Rows | None,
         position: Int[Tensor, " rows"],
         mask: Bool[Tensor, "rows ..."] | None = None,
-        turn: Turn | None = None,
+        turn: Rotation | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
         """Read further positions of each row.
 

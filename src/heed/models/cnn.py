@@ -93,8 +93,8 @@ class CNN(TextEncoder):
             found = relu(bank(pad(embedded, (0, 0, 0, width - 1)).transpose(1, 2)))
             inside = mask & (begins < (lengths - width + 1).clamp_min(1))  # (B, T)
             found = found.transpose(1, 2)  # (B, T, num_filters)
-            if watch.here.slot is not None:
-                watch.here.slot.tensor(self, "ngrams", found.masked_fill(~inside.unsqueeze(-1), 0.0))
+            if watch.observer.current is not None:
+                watch.observer.current.tensor(self, "ngrams", found.masked_fill(~inside.unsqueeze(-1), 0.0))
             largest.append(max_pooling(found, inside))
         return self.dropout(torch.cat(largest, dim=-1))
 

@@ -26,7 +26,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention.host import here
+from heed.attention.host import host_copy
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, TokenInput
 from heed.layers.transformer import EncoderBlock, EncoderStack, NormKind, make_positions, xavier
@@ -93,4 +93,4 @@ class Encoder(TokenEncoder):
         x = self.join(torch.cat([scaled, embedded[..., d:]], dim=-1))  # (B, T, d_model)
         if self.positions is not None:
             x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
-        return self.norm(self.blocks(self.dropout(x), None if here(mask).all() else mask))
+        return self.norm(self.blocks(self.dropout(x), None if host_copy(mask).all() else mask))

@@ -37,7 +37,7 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from heed.attention import Rows, Turn
+from heed.attention import Rotation, Rows
 from heed.kernels import Linear
 from heed.layers import (
     DecoderStack,
@@ -149,7 +149,7 @@ def _make_positions(c: BlocksConfig) -> tuple[LearnedPositions | SinusoidalPosit
     return make_positions(c.positions, c.max_length, c.d_model), None
 
 
-def _placed(model: GPT | GPTEncoder | GPTSeries, x: Tensor, positions: Tensor | int) -> tuple[Tensor, Turn | None]:
+def _placed(model: GPT | GPTEncoder | GPTSeries, x: Tensor, positions: Tensor | int) -> tuple[Tensor, Rotation | None]:
     """Embedded inputs at these positions, and the rotation of queries and keys, if any."""
     if model.positions is not None:
         return model.dropout(x + model.positions(positions)), None

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
-from heed.attention.host import here, sent
+from heed.attention.host import host_copy, sent
 from heed.layers import Dropout, Recurrent, TokenEmbedding
 from heed.layers.ragged import length_groups
 from heed.layers.recurrent import CellKind
@@ -88,7 +88,7 @@ class HAN(TextEncoder):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for a document without words."""
-        real, known = mask.any(-1), here(mask)  # (B, S)
+        real, known = mask.any(-1), host_copy(mask)  # (B, S)
         rows = known.flatten(0, 1).any(-1).nonzero().squeeze(1)
         words = tokens.flatten(0, 1)[sent(rows, tokens.device)]
         vectors = self._sentence_vectors(words, known.flatten(0, 1)[rows])  # (N, d), N real sentences in order

@@ -44,7 +44,7 @@ from torch.nn.functional import pad
 
 from heed.attention import Attention, Keys, Rows, make_score, padding_mask, watch
 from heed.attention.hierarchical import HierarchicalAttention
-from heed.attention.host import here, sent
+from heed.attention.host import host_copy, sent
 from heed.kernels import Linear
 from heed.layers import Dropout, Recurrent, RecurrentState, TokenEmbedding
 from heed.layers.ragged import length_groups
@@ -177,16 +177,16 @@ class HRED(TurnDecoder):
         Batches are made of whole conversations, so their responses cannot be batched by length. Hidden states of
         padding are zero where there are several groups.
         """
-        known, device = here(target), target.device
+        known, device = host_copy(target), target.device
         lengths = ((known != 0) * torch.arange(1, known.shape[1] + 1, device=known.device)).amax(1).clamp_min(1)
         groups = length_groups(lengths.tolist())
-        if watch.here.slot is not None or len(groups) == 1:
+        if watch.observer.current is not None or len(groups) == 1:
             return super().forward(tokens, mask, turns, speakers, target, conversation, read)
         memory, parts = self.encode(tokens, mask, turns, speakers), []
         for group in groups:
             rows = sent(torch.tensor(group), device)
             width = int(lengths[group[0]])
-            state = self.start(memory, Rows(sent(here(conversation)[group], device), len(turns)), read[rows])
+            state = self.start(memory, Rows(sent(host_copy(conversation)[group], device), len(turns)), read[rows])
             hidden, _ = self.step(target[rows, :width], state)
             parts.append(pad(hidden, (0, 0, 0, target.shape[1] - width)))
         order = torch.tensor([row for group in groups for row in group])
@@ -206,14 +206,14 @@ class HRED(TurnDecoder):
             row           [[3 4 0 1 2]]  its word state: first + inside
         """
         lengths = mask.sum(1)
-        states, vectors, first = self._utterances(tokens, mask, here(mask).sum(1))
+        states, vectors, first = self._utterances(tokens, mask, host_copy(mask).sum(1))
         real = turns >= 0  # (B, T)
         heard = pad(self.dropout(vectors + self.speaker(speakers)), (0, 0, 0, 1))  # (U + 1, d_word): row -1 is zero
         dialogue, _ = self.turns(heard[turns], real)  # (B, T, d_context)
         dialogue = self.dropout(dialogue)
         words_of_turn = pad(lengths, (0, 1))[turns]  # (B, T)
         ends = words_of_turn.cumsum(1)  # (B, T)
-        longest = int(pad(here(mask).sum(1), (0, 1))[here(turns)].sum(1).max())
+        longest = int(pad(host_copy(mask).sum(1), (0, 1))[host_copy(turns)].sum(1).max())
         place = torch.arange(longest, device=tokens.device)
         turn_of = (place >= ends.unsqueeze(-1)).sum(1).clamp_max(turns.shape[1] - 1)  # (B, K)
         words = turn_keys = None
@@ -243,7 +243,7 @@ class HRED(TurnDecoder):
             rows = sent(torch.tensor(group), tokens.device)
             width = int(lengths[group[0]])
             embedded = self.dropout(self.embedding(tokens[rows, :width]))  # (G, width, d_embedding)
-            hidden, finals = self.words(embedded, sent(here(mask)[group, :width], tokens.device))
+            hidden, finals = self.words(embedded, sent(host_copy(mask)[group, :width], tokens.device))
             states.append(hidden.flatten(0, 1))
             vectors.append(torch.cat([final[0] for final in finals[-1]], dim=-1))
             places.append(start + width * torch.arange(len(group), device=tokens.device))

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.attention import watch
-from heed.attention.host import here
+from heed.attention.host import host_copy
 from heed.errors import ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
@@ -66,14 +66,14 @@ class MLP(TextEncoder):
         Raises:
             ShapeError: A text is longer than the window.
         """
-        if here(mask)[:, self.window :].any():
+        if host_copy(mask)[:, self.window :].any():
             raise ShapeError(
                 f"a text of {int(mask.sum(1).max())} tokens is longer than the window of mlp ({self.window} tokens); "
                 f"set data.max_length={self.window} to truncate texts, or increase model.window"
             )
         embedded = self.embedding(tokens) * mask.unsqueeze(-1)  # (B, T, d_embedding)
-        if watch.here.slot is not None:
-            watch.here.slot.tensor(self, "shares", self._shares(embedded[:, : self.window]))
+        if watch.observer.current is not None:
+            watch.observer.current.tensor(self, "shares", self._shares(embedded[:, : self.window]))
         # A negative pad width crops padding beyond the window.
         window = pad(embedded, (0, 0, 0, self.window - tokens.shape[1]))  # (B, window, d_embedding)
         return self.dropout(torch.tanh(self.hidden(window.flatten(1))))

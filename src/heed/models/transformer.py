@@ -31,7 +31,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows
-from heed.attention.host import here
+from heed.attention.host import host_copy
 from heed.errors import ConfigError
 from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
 from heed.layers.elementwise import PLAIN
@@ -156,7 +156,7 @@ class Transformer(PairDecoder):
         """Encode sources to keys and values for each decoder block; arguments as `PairDecoder.encode`."""
         positions = torch.arange(source.shape[1], device=source.device).unsqueeze(0)
         x = self._embed(self.source_embedding, self.source_embedding_norm, source, positions)  # (B, S, d_model)
-        mask = None if here(source_mask).all() else source_mask
+        mask = None if host_copy(source_mask).all() else source_mask
         x = self.encoder(x, mask)
         return Memory(self.decoder.prepare(self.encoder_norm(x), mask), None)
 

@@ -157,7 +157,7 @@ def compiled(model: nn.Module, same_shapes: bool = False) -> Iterator[None]:
     fast = torch.compile(plain, dynamic=None if same_shapes else True)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        return (fast if model.training and watch.here.slot is None else plain)(*args, **kwargs)
+        return (fast if model.training and watch.observer.current is None else plain)(*args, **kwargs)
 
     model.forward = forward
     try:

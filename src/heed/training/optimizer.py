@@ -70,27 +70,6 @@ class Group:
     name: str = ""  # display name, needed where they are frozen at first
 
 
-class Unfreezing:
-    """Groups that are frozen at first: which of them are trained follows from the number of updates done."""
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        late = (group for group in groups if group.since > 0 and group.rate > 0)
-        self._groups = [(group, [p for p in group.parameters if p.requires_grad]) for group in late]
-
-    def at(self, step: int) -> list[str]:
-        """Freeze and unfreeze for the state after `step` updates; return the names of newly trained groups."""
-        due = [(group, own) for group, own in self._groups if step >= group.since]
-        begun = [group.name for group, own in due if own and not own[0].requires_grad]
-        for group, own in self._groups:
-            for parameter in own:
-                parameter.requires_grad_(step >= group.since)
-        return begun
-
-    def is_over(self, step: int) -> bool:
-        """True if all groups are trained."""
-        return all(step >= group.since for group, _ in self._groups)
-
-
 class Optimizer:
     """torch's optimisers by their functional forms: their classes import the compiler, which takes over a second.
 

@@ -219,7 +219,6 @@ class Sums:
         self._values: list[tuple[str, Tensor]] = []  # the losses, under "", and their terms
         self._closed = torch.empty(0)
         self._sent: torch.cuda.Event | None = None
-        self.counts: list[float] = []  # further numbers to sum over the processes: this one's; after `read`, all
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor]) -> None:
         """Add the loss of a batch, a single number, and its terms."""
@@ -245,7 +244,5 @@ class Sums:
         *numbers, norm = self._closed.tolist()
         for (name, _), number in zip(self._values, numbers, strict=True):
             columns.setdefault(name, []).append(number)
-        totals = processes.total(*map(sum, columns.values()), *self.counts)
-        self.counts = totals[len(columns) :]
-        total, *terms = totals[: len(columns)]
+        total, *terms = processes.total(*map(sum, columns.values()))
         return total, dict(zip([*columns][1:], terms, strict=True)), norm

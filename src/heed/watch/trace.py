@@ -116,20 +116,20 @@ class Trace:
             given.check(self._model)
 
     def __enter__(self) -> Trace:
-        outer = watch.here.slot
+        outer = watch.observer.current
         if isinstance(outer, Trace) and not outer._recorded:  # a trace inside an edit observes the edited model
             self._edits, self._edited = [*outer._edits, *self._edits], self._edited | outer._edited
         elif outer is not None:
             raise ObserveError("a trace is already open in this thread; leave its `with` block before opening another")
         self._outer = outer
         _EAGERLY.__enter__()
-        watch.here.slot = self
+        watch.observer.current = self
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        watch.here.slot = self._outer
+        watch.observer.current = self._outer
         _EAGERLY.__exit__()
         if error is None:
             for given in self._own:

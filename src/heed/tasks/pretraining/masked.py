@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
-from heed.attention.host import here, sent
+from heed.attention.host import host_copy, sent
 from heed.errors import ConfigError
 from heed.evaluation.measures import Array, Outcomes, rate, share, values_of
 from heed.layers import mean_pooling
@@ -157,7 +157,7 @@ class Masked(Head):
             masked = model.words.states(states.flatten(0, 1)[targets["places"]])
             parts["masked"] = vocabulary_loss(masked, model.words.output, targets["words"], smoothing)
         if model.order is not None:
-            asked = sent((here(targets["order"]) != NO_QUESTION).nonzero().squeeze(1), states.device)
+            asked = sent((host_copy(targets["order"]) != NO_QUESTION).nonzero().squeeze(1), states.device)
             logits = model.order_scores(states, batch.inputs["mask"])[asked]
             nats = cross_entropy(logits.float(), targets["order"][asked], reduction="none")
             parts["next"] = targets["pair_weight"] * (nats * targets["shares"][asked]).sum()

@@ -1,19 +1,17 @@
-"""BERT's block over texts laid end to end: as the modules on padded texts, fast and plain, and what it needs."""
-
-from importlib import import_module
+"""BERT over texts laid end to end: as the modules on padded texts, and attention as its equations."""
 
 import pytest
 import torch
-from torch.nn.functional import layer_norm, linear
 from torch.testing import assert_close
 
 import heed
-from heed.kernels import byte_dropout
-from heed.layers.elementwise import PLAIN
+from heed import kernels
+from heed.kernels import byte_dropout, packed_attention
+from heed.kernels.packed import heads, pieces
 from heed.layers.transformer import EncoderBlock
 from heed.models.bert import Bert, BertConfig
+from heed.training.device import recompute_blocks
 
-encoder_block = import_module("heed.kernels.encoder_block")  # the package has a function of this name
 LENGTHS = (9, 20, 9, 3, 0, 20, 17)
 
 
@@ -45,24 +43,16 @@ def results(model, *given):
     return {"hidden": hidden[mask].detach()} | found
 
 
-def equations(x, groups, s, w):
-    """The block on packed texts in torch's operations, with dropout drawn in the order of the kernel."""
-
-    def dropped(y, p):
-        return byte_dropout(y, p) if p > 0 else y
-
-    q, k, v = (linear(x, *of) for of in ((w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)))
+def equations(q, k, v, groups, num_heads, scale, dropout):
+    """Attention within each text in torch's operations, with dropout drawn in the order of the kernel."""
     contexts = []
-    for rows, texts in encoder_block._places(groups, s.num_heads):
-        query, key, value = (encoder_block._heads(part[rows], texts, s.num_heads) for part in (q, k, v))
-        weights = dropped(torch.softmax(s.scale * query @ key.transpose(1, 2), dim=-1), s.attention_dropout)
-        context = (weights @ value).unflatten(0, (texts, s.num_heads))  # (texts, heads, length, d_head)
+    for rows, texts in pieces(groups, num_heads):
+        query, key, value = (heads(part[rows], texts, num_heads) for part in (q, k, v))
+        weights = torch.softmax(scale * query @ key.transpose(1, 2), dim=-1)
+        weights = byte_dropout(weights, dropout) if dropout > 0 else weights
+        context = (weights @ value).unflatten(0, (texts, num_heads))  # (texts, heads, length, d_head)
         contexts.append(context.transpose(1, 2).flatten(2).flatten(0, 1))
-    h = dropped(linear(torch.cat(contexts), w.out, w.out_bias), s.dropout)
-    first = layer_norm(x + h, x.shape[1:], w.norm_1, w.norm_1_bias, s.eps)
-    active = PLAIN[s.activation].function(linear(first, w.inner, w.inner_bias))
-    h = dropped(linear(active, w.outer, w.outer_bias), s.dropout)
-    return layer_norm(first + h, x.shape[1:], w.norm_2, w.norm_2_bias, s.eps)
+    return torch.cat(contexts)
 
 
 def assert_same(found, expected):
@@ -72,27 +62,32 @@ def assert_same(found, expected):
         assert_close(found[name], value, rtol=1e-4, atol=close, msg=lambda text, name=name: f"{name}: {text}")
 
 
-@pytest.mark.parametrize(
-    ("activation", "dropout"),
-    [("gelu", (0.1, 0.3)), ("gelu_tanh", (0.2, 0.0)), ("relu", (0.0, 0.2)), ("silu", (0.0, 0.0))],
-    ids=str,
-)
-def test_the_block_is_its_equations_with_the_same_dropout(monkeypatch, activation, dropout):
-    model = make_model(activation=activation, dropout=dropout[0], attention_dropout=dropout[1])
-    fast = results(model, *batch())
-    assert_same(results(model, *batch()), fast)  # memory that is used again changes nothing
-    monkeypatch.setattr("heed.layers.transformer.encoder_block", equations)
-    assert_same(results(model, *batch()), fast)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_attention_is_its_equations_with_the_same_dropout(dropout):
+    groups = [(2, 90), (3, 9), (1, 1)]  # with 8 heads, the first texts are computed one by one
+    three = torch.randn(3, 208, 32, requires_grad=True)
+    results = []
+    for function in (packed_attention, equations):
+        torch.manual_seed(3)
+        context = function(*three, groups, 8, 0.5, dropout)
+        (gradient,) = torch.autograd.grad(context.sin().sum(), three)
+        results.append((context.detach(), gradient))
+    for found, expected in zip(*results, strict=True):
+        assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_texts_end_to_end_are_the_modules_on_padded_texts(monkeypatch):
-    model = make_model(d_features=3)
+@pytest.mark.parametrize("fields", [{}, {"activation": "relu"}], ids=str)
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_texts_end_to_end_are_the_modules_on_padded_texts(fields, recomputed):
+    model = make_model(d_features=3, **fields)
+    if recomputed:
+        recompute_blocks(model, "bert")
     features = torch.randn(len(LENGTHS), max(LENGTHS), 3)
     segments = torch.randint(0, 2, (len(LENGTHS), max(LENGTHS)))
     given = *batch(), features, segments
     packed = results(model, *given)
-    monkeypatch.setattr(EncoderBlock, "packed_form", lambda block, x: None)
-    assert_same(packed, results(model, *given))
+    with kernels.plain():
+        assert_same(packed, results(model, *given))
 
 
 @pytest.mark.parametrize("dropout", [(0.25, 0.0), (0.0, 0.25)], ids=str)
@@ -120,23 +115,6 @@ def test_a_watched_pass_in_training_has_its_maps():
         found = model(tokens, mask)
     assert seen.mechanisms() == [("encoder", 0), ("encoder", 1)]
     assert_close(found[mask], expected[mask], rtol=1e-4, atol=1e-4)
-
-
-def test_going_backward_twice_is_an_error_that_says_what_to_do():
-    model = make_model()
-    loss = model(*batch()).sum()
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match=r"backward cannot run twice .* within heed.kernels.plain\(\)"):
-        loss.backward()
-
-
-@pytest.mark.parametrize("fields", [{"norm": "pre"}, {"drops_inner": True}, {"bias": False}], ids=str)
-def test_other_blocks_are_not_packed(fields):
-    block = EncoderBlock(24, 3, 40, **{"drops_inner": False} | {k: v for k, v in fields.items() if k != "bias"})
-    if "bias" in fields:
-        block.attention.w_query.bias = None
-    assert block.packed_form(torch.randn(2, 5, 24)) is None
-    assert EncoderBlock(24, 3, 40, drops_inner=False).packed_form(torch.randn(2, 5, 24)) is not None
 
 
 def test_the_first_position_alone_is_that_of_the_whole_block():
