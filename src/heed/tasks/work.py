@@ -280,11 +280,11 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
     for name in names:
         section, _, field = name.partition(".")
         part = getattr(config, section)
-        for one in [field] if field else type(part).model_fields:
-            if (value := getattr(part, one)) != type(part).model_fields[one].default:
-                raise ConfigError(
-                    f"{section}.{one.rstrip('_')} is {value}, which does not apply to {config.task}; remove it"
-                )
+        fields = type(part).model_fields
+        for one in fields.keys() & {field} if field else fields:
+            if (value := getattr(part, one)) != fields[one].default:
+                what = f"{section}.{one.rstrip('_')} is {value}"
+                raise ConfigError(f"{what}, which does not apply to {config.task}; remove it")
 
 
 class Work(Trainable):
