@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from heed.data.pictures.files import is_picture
 from heed.errors import counted
 
 R = TypeVar("R", bound=Sequence[str])
@@ -42,6 +42,11 @@ _LANGUAGES = (
 HEADER_NAMES = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_OTHER_NAMES, *_LANGUAGES))
 """Names of columns by which a header is recognised."""
 NO_LABEL = "no column repeats its values, as a column of labels does"
+ENDINGS = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "
+    ".ico .qoi .sgi .heic .heif".split()
+)
+"""Endings of picture files; the format is recognised from the content, whatever the ending."""
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _LISTED = 40
 """Most columns that a message lists."""
@@ -203,6 +208,11 @@ def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:
         return True
     unlike = any(new and facts.repeats and facts.values <= 0.2 * facts.cells for _, new, facts in columns)
     return unlike and any(len(cell.split()) <= 2 and facts.words >= 5 for cell, _, facts in columns)
+
+
+def is_picture(name: str) -> bool:
+    """True if a name has the ending of a picture."""
+    return Path(name).suffix.lower() in ENDINGS
 
 
 def is_number(text: str) -> bool:

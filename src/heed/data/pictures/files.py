@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.columns import ENDINGS as ENDINGS
+from heed.data.columns import is_picture as is_picture
 from heed.errors import DataError
 from heed.storage.files import open_regular
 
@@ -30,11 +32,6 @@ class PictureError(DataError):
         self.rule = rule
 
 
-ENDINGS = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "
-    ".ico .qoi .sgi .heic .heif".split()
-)
-"""Endings of picture files; the format is recognised from the content, whatever the ending."""
 SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("valid", "val", "validation", "dev"), "valid"),
@@ -42,11 +39,6 @@ SPLITS = {
 }
 """Words in names of folders and files -> their split."""
 _SYSTEM = {"thumbs.db", "desktop.ini", "__macosx", "icon\r"}
-
-
-def is_picture(name: str) -> bool:
-    """True if a name has the ending of a picture."""
-    return Path(name).suffix.lower() in ENDINGS
 
 
 def is_hidden(parts: Sequence[str]) -> bool:
