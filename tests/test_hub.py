@@ -86,11 +86,6 @@ def test_files_of_the_kinds_the_library_reads(tmp_path):
     ("fields", "message"),
     [
         (
-            {"columns": {}},
-            r"set': 3 of its columns contain texts; data.columns.source=NAME and data.columns."
-            r"target=NAME choose from .*'note' \(.*\), 'translation.en' \(.*\), 'translation.yo' \(.*\)$",
-        ),
-        (
             {"columns": {**COLUMNS, "target": "translation.yoo"}},
             r"data.columns.target: .* did you mean 'translation.yo'",
         ),
@@ -102,6 +97,12 @@ def test_files_of_the_kinds_the_library_reads(tmp_path):
 def test_what_is_not_there_is_refused_with_what_is(folder, fields, message):
     with pytest.raises(DataError, match=message):
         opened(folder, **fields)
+
+
+def test_the_only_columns_of_texts_are_the_pair(folder):
+    pairs, _, remarks = opened(folder, columns={})
+    assert (pairs["train"][7].source, pairs["train"][7].target) == ("w 7", "yo w 7")
+    assert "train: columns: source is 'translation.en', target is 'translation.yo'" in remarks
 
 
 def test_a_data_set_on_the_command_line(folder, tmp_path, monkeypatch, capsys):

@@ -179,6 +179,16 @@ def test_labels_are_held_out_in_their_shares():
     assert shares == {"pos": 160, "neg": 36, "rare": 4}
 
 
+@pytest.mark.parametrize("count", [50, 2])
+def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
+    file = write(tmp_path / "a.tsv", "text\tlabel\n" + "fine\tpos\ndull\tneg\n" * count)
+    splits = open_splits(data_of("classification", train=[str(file)]), text_reader(data_of("classification")))
+    assert Counter(text.labels[0] for text in splits.examples["train"]).keys() == {"pos", "neg"}
+    assert len(splits.examples["valid"]) == max(1, count * 2 // 5)
+    assert "held out for validation are copies of training texts" in splits.notes
+    assert "is in the training set as well" not in splits.notes  # said once
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

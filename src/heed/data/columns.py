@@ -32,11 +32,6 @@ LABEL_NAMES = (
     *("score", "polarity", "tag", "genre", "type", "y", "output", "v1"),
 )
 """Usual names of label columns, most reliable first."""
-PICTURES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "
-    ".ico .qoi .sgi .heic .heif".split()
-)
-"""Endings of picture files; the format is recognised from the content, whatever the ending."""
 _OTHER_NAMES = ("id", "idx", "index", "source", "src", "translation", "split", "date", "time", "author", "user", "name")
 _LANGUAGES = (
     *("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "cs", "ro", "hu", "tr", "ar", "he", "fa", "hi", "ur"),
@@ -47,6 +42,11 @@ _LANGUAGES = (
 HEADER_NAMES = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_OTHER_NAMES, *_LANGUAGES))
 """Names of columns by which a header is recognised."""
 NO_LABEL = "no column repeats its values, as a column of labels does"
+ENDINGS = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .apng .gif .webp .bmp .dib .tif .tiff .ppm .pgm .pbm .pnm .avif .jp2 .j2k .jpx "
+    ".ico .qoi .sgi .heic .heif".split()
+)
+"""Endings of picture files; the format is recognised from the content, whatever the ending."""
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _LISTED = 40
 """Most columns that a message lists."""
@@ -114,11 +114,6 @@ class Facts:
     def counted(self, whole: bool) -> str:
         """Its number of distinct values; says so if only the beginning of the file was read."""
         return counted(self.values, "value") + ("" if whole else " in the first part of the file")
-
-
-def is_picture(name: str) -> bool:
-    """True if a name has the ending of a picture."""
-    return Path(name).suffix.lower() in PICTURES
 
 
 class Picked(NamedTuple):
@@ -213,6 +208,11 @@ def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:
         return True
     unlike = any(new and facts.repeats and facts.values <= 0.2 * facts.cells for _, new, facts in columns)
     return unlike and any(len(cell.split()) <= 2 and facts.words >= 5 for cell, _, facts in columns)
+
+
+def is_picture(name: str) -> bool:
+    """True if a name has the ending of a picture."""
+    return Path(name).suffix.lower() in ENDINGS
 
 
 def is_number(text: str) -> bool:

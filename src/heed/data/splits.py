@@ -4,7 +4,8 @@ For each split, a report has the numbers of examples read, filtered by each rule
 places, and tokens and unknown tokens of each side. The number read is the number kept plus the numbers left out. Groups
 of examples (`Example.groups`: pairs with the same source, say) are held out together, by the smallest hashes of the
 group, so the choice does not depend on the order of the files. Labelled examples are held out in the shares of their
-labels, and no label loses its last training example.
+labels, and no label loses its last training example; only if every text has a label of its own are copies of training
+texts held out, which is said.
 
 Repeats and overlap are found by 64-bit hashes; among ten million examples the chance of a false repeat is three in a
 million. They have separate fields: how often a pair is seen is the user's decision, while a training set that contains
@@ -235,9 +236,13 @@ def _held_out(train: Candidates[E], wanted: int | None, labelled: bool, shares: 
     valid = Candidates(kind, select(train.examples, out), Counts(len(out), {}, len(out), train.counts.unit))
     train.leave_out(out, _HELD_OUT)
     held = f"{counted(len(out), unit)} {_HELD_OUT}"
-    equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
-    alike = _ALIKE if len(out) and shares else ""
-    valid.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
+    if len(valid.shared(train)):
+        copies = f"are copies of training {unit}s, since each label has one {side} only: scores on them say nothing"
+        valid.remarks.append(f"warning: {held} {copies} about other {unit}s; give more, or validation files")
+    else:
+        equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
+        alike = _ALIKE if len(out) and shares else ""
+        valid.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
     return valid
 
 
@@ -274,7 +279,8 @@ def hold_out(
 
     Groups stay together, and the choice does not depend on the order of the file. Without labels, or if `shares` is
     False, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as
-    whole groups fit into `wanted`, and no label loses its last group.
+    whole groups fit into `wanted`, and no label loses its last group. If all labels have one group only, copies of
+    training examples are held out.
 
     Raises:
         DataError: There is one group only, or no label has two examples.
@@ -290,7 +296,11 @@ def hold_out(
         return _smallest(keys, wanted)
     sets, numbers = strata_in(examples)
     out = np.zeros(len(keys), dtype=bool)
-    out[_in_shares(sets, numbers, keys, wanted)] = True
+    out[_in_shares(sets, numbers, keys, wanted, 1)] = True
+    if not out.any():
+        copies = np.flatnonzero(_first(combined(hashes)) < np.arange(len(hashes)))
+        each = np.arange(len(copies), dtype=np.uint64)
+        out[copies[_in_shares(sets, numbers[copies], each, wanted, 0)]] = True
     if not out.any():
         numbers_too = all(is_float(str(label)) for labels in sets for label in labels)
         hint = "; if the labels are numbers to predict, set data.target=number" * numbers_too
@@ -310,9 +320,9 @@ def strata_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64
 
 
 def _in_shares(
-    strata: Sequence[LabelSet], numbers: NDArray[np.int64], keys: NDArray[np.uint64], wanted: int
+    strata: Sequence[LabelSet], numbers: NDArray[np.int64], keys: NDArray[np.uint64], wanted: int, least: int
 ) -> NDArray[np.intp]:
-    """Indices of about `wanted` examples, groups with equal keys together; a group of each label is left.
+    """Indices of about `wanted` examples, groups with equal keys together; `least` groups of each label are left.
 
     `numbers` are those of the examples' `strata`.
     """
@@ -331,12 +341,12 @@ def _in_shares(
     for of_stratum, count in zip(labels, np.bincount(own, minlength=len(known)).tolist(), strict=True):
         left.update(dict.fromkeys(of_stratum, count))
     order = _in_turns(_mixed(distinct, 0), labels, own, 0, sizes)
-    spare = order[np.array([all(left[label] > 1 for label in each) for each in labels])[own[order]]]
+    spare = order[np.array([all(left[label] > least for label in each) for each in labels])[own[order]]]
     chosen: list[int] = []
     for group in spare.tolist():
         if not wanted:
             break
-        if sizes[group] <= wanted and all(left[label] > 1 for label in labels[own[group]]):
+        if sizes[group] <= wanted and all(left[label] > least for label in labels[own[group]]):
             chosen.append(group)
             left.subtract(labels[own[group]])
             wanted -= int(sizes[group])

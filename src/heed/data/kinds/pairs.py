@@ -66,6 +66,12 @@ def pair_reader(
         else:
             recognise = partial(_recognised, table=table, advice=advice)
             said = table.choose(fields, recognise, trained=after or again, least=1)
+        if isinstance(table, HeldTable) and not table.names and table.width > 2:  # tuples with more than both texts
+            chosen = _recognised(table.facts(), {one.name: one.given for one in fields}, table, advice)
+            if isinstance(chosen, str):
+                raise DataError(f"{table.called}: {chosen}; set data.columns.source and data.columns.target to numbers")
+            table.columns |= chosen
+            said = f"columns: source is {table.columns['source']}, target is {table.columns['target']}"
         if table.columns["source"] == table.columns["target"] and not isinstance(table, HeldTable):
             where = f"{table.column_word}, '{table.columns['source']}' of '{Path(table.path).name}'"
             table.findings.remark(f"warning: source and target are the same {where}; {COPY}")
@@ -152,13 +158,14 @@ def _recognised(
     others = [one for one in facts if one.name not in known.values()]
     texts = [one for one in others if one.is_text]
     usual = [facts[n] for n, side in enumerate(known) if side in open_ and n < len(facts)]
-    if isinstance(table, CsvTable) and all(one in others and one.numbers <= 0.9 for one in usual):
+    if (isinstance(table, CsvTable) or not table.names) and all(one in others and one.numbers <= 0.9 for one in usual):
         texts = usual
     for able in (texts, [one for one in texts if not one.repeats]):
         if len(able) == len(open_):
             return {side: one.name for side, one in zip(open_, able, strict=True)}
     if isinstance(table, CsvTable | HeldTable) and len(others) == len(open_):
-        table.findings.remark(f"warning: columns of numbers, read as texts: {listing(others)}")
+        if texts:
+            table.findings.remark(f"warning: columns of numbers, read as texts: {listing(others)}")
         return {side: one.name for side, one in zip(open_, others, strict=True)}
     lists = [(name, {*map(type, value)}) for name, value in table.first.items() if isinstance(value, list)]
     if turns := next((name for name, types in lists if types in ({dict}, {str})), None):

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from heed.data.columns import LABEL_NAMES, PICTURES, Column, Facts, is_picture, label_of, shown
+from heed.data.columns import ENDINGS, LABEL_NAMES, Column, Facts, is_picture, label_of, shown
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
@@ -70,7 +70,7 @@ _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or a
 def files_named(cell: str, folder: str | Path) -> list[str]:
     r"""The files in a folder that a cell may name: of this name, with `\` as `/` if need be, else with an ending."""
     places = [os.path.join(folder, one) for one in (cell, cell.replace("\\", "/"))]
-    able = [places[1] + ending for lower in sorted(PICTURES) for ending in (lower, lower.upper())]
+    able = [places[1] + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
     exact = [one for one in places if os.path.isfile(one)][:1]
     return exact or list({os.stat(one).st_ino: one for one in able if os.path.isfile(one)}.values())
 
