@@ -99,7 +99,6 @@ def test_no_text_about_maps_has_words_that_say_more_than_was_computed():
 
 LOOKS = {
     "plain": {},
-    "words": {"words": True},
     "edited": {"edits": [{"edit": "uniform"}]},
     "beside": {"beside": "untrained"},
     "steps": {"steps": True},
@@ -122,7 +121,7 @@ def test_no_look_has_these_words_in_any_form(name, other, tmp_path):
         read = SMALL[name].look[0].replace("DATA", str(tmp_path))
         read = {"dialogue": ["one two", "three four"], "pretraining": "one [MASK] two"}.get(name, read)
         for kind, options in LOOKS.items():
-            if name == "images" and kind in ("words", "steps"):
+            if name == "images" and kind == "steps":
                 continue
             try:
                 look = run.look(read, **options)
@@ -131,7 +130,7 @@ def test_no_look_has_these_words_in_any_form(name, other, tmp_path):
             looked[kind] += 1
             for form in (look.text(), re.sub(r"<[^>]*>", "\n", html.unescape(look.html())), look.json(), look.svg()):
                 assert words_of_maps(form, every=True) == claims(form) == [], (model, kind)
-    assert looked["plain"] and looked["beside"] and (looked["words"] or name == "images")
+    assert looked["plain"] and looked["beside"]
 
 
 def test_every_task_with_looks_is_here():
