@@ -178,7 +178,7 @@ def test_a_read_only_file_and_a_read_only_folder_are_left_alone(tmp_path):
         pytest.fail("opened")
     out.chmod(0o644)
     tmp_path.chmod(0o555)
-    with pytest.raises(DiskError, match="no file can be created in its folder"), open_output(out):
+    with pytest.raises(DiskError, match=r"cannot write .*: Permission denied"), open_output(out):
         pytest.fail("opened")
     tmp_path.chmod(0o755)
     assert out.read_text() == "old\n"

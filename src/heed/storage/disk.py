@@ -448,7 +448,7 @@ def disk_error(error: BaseException, path: Path, needed: int | None = None) -> D
         return DiskError(f"cannot write '{path}': {os.strerror(number)}")
     system = os.statvfs(next(folder for folder in path.parents if folder.exists()))
     names = "" if system.f_favail or not system.f_files else ", but no inode for another file"
-    wanted = "" if needed is None else f"{_mib(needed)} are needed, "
+    wanted = "" if needed is None else f"{_mib(needed)} and room for names and blocks are needed, "
     is_kept = any(path.iterdir()) if path.is_dir() else path.exists()
     kept = "; an earlier version of it is unchanged" * is_kept
     room = f"{wanted}{_mib(system.f_bavail * system.f_frsize)} are free{names}"
