@@ -185,7 +185,7 @@ def test_a_report_of_other_types_is_damaged(bench):
     for command in ("predict", "compare", "curves"):
         found = bench.ask(command, Damage("report.json", "", set_value("training.updates", [1])), "made anew")
         assert (found.code, found.wrong) == (2, "")
-        assert "report.json is damaged: training.updates: Input should be a valid integer" in found.err
+        assert "report.json is damaged: training.updates is [1]: input should be a valid integer" in found.err
 
 
 @pytest.mark.parametrize("bench", ["pretraining"], indirect=True)

@@ -178,7 +178,7 @@ def test_a_read_only_file_and_a_read_only_folder_are_left_alone(tmp_path):
         pytest.fail("opened")
     out.chmod(0o644)
     tmp_path.chmod(0o555)
-    with pytest.raises(DiskError, match="no file can be created in its folder"), open_output(out):
+    with pytest.raises(DiskError, match=r"cannot write .*: Permission denied"), open_output(out):
         pytest.fail("opened")
     tmp_path.chmod(0o755)
     assert out.read_text() == "old\n"
@@ -292,7 +292,7 @@ def test_files_that_belong_together_are_all_written_or_none_is(tmp_path, at_most
     for name in "ab":
         (tmp_path / name).write_text("old")
     at_most(100)
-    with pytest.raises(DiskError, match=r"too large: '.*b'"):
+    with pytest.raises(DiskError, match=r"too large .*: '.*b'"):
         write_outputs({tmp_path / "a": "new", tmp_path / "b": "x" * 200})
     assert [(tmp_path / name).read_text() for name in "ab"] == ["old", "old"] and names(tmp_path) == ["a", "b"]
 

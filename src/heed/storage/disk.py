@@ -268,6 +268,7 @@ def _is_written_directly(path: Path) -> bool:
 @contextmanager
 def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iterator[None]:
     """Context manager that explains errors of the disk and of a wrong path, but not those of other files."""
+    earlier = _version(path)
     try:
         yield
     except BrokenPipeError:  # the reader of a pipe has gone: commands end silently
@@ -280,7 +281,7 @@ def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iter
         if error.errno in _WRONG_PATH:
             hint = f"; create the folder '{path.parent}' first" if error.errno == errno.ENOENT else ""
             raise ConfigError(f"cannot write '{path}': {os.strerror(error.errno)}{hint}") from None
-        raise (disk_error(error, path, needed) or error) from None
+        raise (disk_error(error, path, needed, earlier) or error) from None
 
 
 def make_folder(path: Path, exist_ok: bool = True) -> bool:
@@ -417,15 +418,24 @@ def temporary_name(path: Path, before: str, ending: str) -> Path:
 @contextmanager
 def _explained(path: Path, needed: int | None, left: Sequence[Path]) -> Iterator[None]:
     """Context manager that removes temporary files or folders on any error and explains errors of the disk."""
+    earlier = _version(path)
     try:
         yield
     except BaseException as error:
         for part in left:
             with suppress(OSError):
                 _remove(part)
-        if (problem := disk_error(error, path, needed)) is not None:
+        if (problem := disk_error(error, path, needed, earlier)) is not None:
             raise problem from None
         raise
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Identity of the file or folder at a path; None if there is none, or only an empty folder."""
+    try:
+        return None if path.is_dir() and not os.listdir(path) else identity_of(path)
+    except OSError:
+        return None
 
 
 def identity_of(path: Path) -> tuple[int, int]:
@@ -434,13 +444,16 @@ def identity_of(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def disk_error(error: BaseException, path: Path, needed: int | None = None) -> DiskError | None:
+def disk_error(
+    error: BaseException, path: Path, needed: int | None = None, earlier: tuple[int, int] | None = None
+) -> DiskError | None:
     """The error for a file or folder that could not be written; None for errors that are not of the disk.
 
     Args:
         error: Raised while writing.
-        path: The file or folder to be written; what has this name now is what had it before.
+        path: The file or folder to be written.
         needed: Its bytes, if known.
+        earlier: The `_version` at the path before writing began.
     """
     if isinstance(error, HeedError) or (number := error_number(error)) is None:
         return None
@@ -448,9 +461,8 @@ def disk_error(error: BaseException, path: Path, needed: int | None = None) -> D
         return DiskError(f"cannot write '{path}': {os.strerror(number)}")
     system = os.statvfs(next(folder for folder in path.parents if folder.exists()))
     names = "" if system.f_favail or not system.f_files else ", but no inode for another file"
-    wanted = "" if needed is None else f"{_mib(needed)} are needed, "
-    is_kept = any(path.iterdir()) if path.is_dir() else path.exists()
-    kept = "; an earlier version of it is unchanged" * is_kept
+    wanted = "" if needed is None else f"{_mib(needed)} and room for names and blocks are needed, "
+    kept = "; an earlier version of it is unchanged" * (earlier is not None and _version(path) == earlier)
     room = f"{wanted}{_mib(system.f_bavail * system.f_frsize)} are free{names}"
     return DiskError(f"{_NO_ROOM[number]}: '{path}' could not be written ({room}){kept}")
 
