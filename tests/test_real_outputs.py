@@ -304,7 +304,7 @@ def test_what_a_classifier_does_not_read_is_said(tmp_path, capsys, monkeypatch):
     code, out, err = call(capsys, "predict", "run", "--json", "--input", "in.txt")
     assert code == 0 and [json.loads(line).get("unread") for line in out.splitlines()] == [None, None, 30, None, 31]
     said = "2 inputs are longer than the model reads (data.max_length); tokens not read: "
-    assert f"{said}30 of 'in.txt' line 3, 31 of line 5" in err
+    assert f"{said}30 of 'in.txt' line 3, 31 of 'in.txt' line 5" in err
     code, out, err = call(capsys, "predict", "run", LONG)
     assert "1 input is longer than the model reads (data.max_length); tokens not read: 30 of the text" in err
     assert "not read" not in call(capsys, "predict", "run", "good a")[2]

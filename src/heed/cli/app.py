@@ -17,6 +17,7 @@ from heed.cli.options import (
     Attribution,
     Beams,
     Command,
+    Commands,
     CompareOptions,
     DataOptions,
     Drawing,
@@ -41,6 +42,7 @@ from heed.cli.options import (
 
 app = typer.Typer(
     name="heed",
+    cls=Commands,
     help="Train, compare, run and look inside attention models on your own data.",
     epilog="heed COMMAND -h shows the arguments and options of a command.",
     no_args_is_help=True,

@@ -7,6 +7,7 @@ import inspect
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
@@ -14,31 +15,54 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 from typer import Argument, BadParameter, Option
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 import heed.models
 from heed.errors import ConfigError, refuse_huge, whole_number
 from heed.tasks import spec_of, task_names
 from heed.tasks.base import Flag
 
+_UsageError: Any = BadParameter.__bases__[0]
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Report wrong words of a command line as other errors; they have the text of typer."""
+    try:
+        yield
+    except _UsageError as error:
+        raise ConfigError(" ".join(error.format_message().split())) from None
+
 
 class Command(TyperCommand):
-    """A command that reports the wrong value of an option in one line."""
+    """A command; wrong options are `ConfigError`s."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments.
 
         Raises:
-            ConfigError: An option has a value that is no number or out of range, or not one of its choices.
+            ConfigError: An option is unknown, or has a wrong value.
         """
-        try:
+        with _in_one_line():
             rest = super().parse_args(ctx, args)
-        except BadParameter as error:
-            raise ConfigError(" ".join(error.format_message().split())) from None
         for param in self.params:
             if isinstance(value := ctx.params.get(param.name or ""), int):
                 refuse_huge(max(param.opts, key=len), value)
         return rest
+
+
+class Commands(TyperGroup):
+    """All commands; an unknown one is a `ConfigError`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:  # the help is shown
+            return super().parse_args(ctx, args)
+        with _in_one_line():
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        with _in_one_line():
+            return super().resolve_command(ctx, args)
 
 
 def option(
