@@ -241,7 +241,7 @@ def photos(tmp_path_factory):
 def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatch, settings, seconds, size, said):
     def measured(task, budget):
         assert not task.splits.remarks or "pictures of" not in task.splits.remarks[-1]
-        return 0.0, seconds * task.places
+        return 0.0, seconds * task.planned.reuse
 
     monkeypatch.setattr("heed.tasks.images.task.seconds_of", measured)
     monkeypatch.setattr("heed.tasks.images.task.FEW", 10_000)  # these are many

@@ -313,7 +313,7 @@ def of_model(name, fields):
     config = check_config({"data": {"name": "copy"}, "model": {"name": name, "size": "tiny", **fields}}, "test")
     tokenizer = TextTokenizer.train_characters("a")
     return Work(
-        TASK, config, replace(TASK.input, source_tokenizer=tokenizer, target_tokenizer=tokenizer), TASK.head, None
+        TASK, config, replace(TASK.input, tokenizers={"source": tokenizer, "target": tokenizer}), TASK.head, None
     )
 
 

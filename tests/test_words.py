@@ -105,7 +105,9 @@ def test_every_character_that_was_written_is_linked_to_the_one_it_looked_at_most
 
 def test_characters_written_from_subwords_are_linked_to_words(tmp_path, subwords):
     of_subwords, of_characters = subwords[0], made(tmp_path, "char")[0]
-    mixed = replace(of_subwords.input, target_tokenizer=of_characters.input.target_tokenizer)
+    mixed = replace(
+        of_subwords.input, tokenizers={**of_subwords.input.tokenizers, "target": of_characters.input.target_tokenizer}
+    )
     task = Work(TASK, of_subwords.config, mixed, TASK.head, of_subwords.splits)
     model = task.build_model().eval()
     run = Run(tmp_path, task.config, task, model, {})

@@ -493,7 +493,12 @@ class Work(Trainable):
     @property
     def unit(self) -> str:
         """The noun for an example in messages."""
-        return "pair" if self.input.pairs else spec_of(self.task.name).unit
+        return "pair" if self.pairs else spec_of(self.task.name).unit
+
+    @property
+    def pairs(self) -> bool:
+        """True if an input is a pair of texts."""
+        return bool(self.input.pairs)
 
     @property
     def notes(self) -> str:
