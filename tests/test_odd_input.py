@@ -27,7 +27,6 @@ from fuzzing import SETTINGS, answer, options_of_command
 from heed.attention import SCORES
 from heed.cli.app import app
 from heed.cli.predict import Unseen
-from heed.cli.show import lesson_titles
 from heed.config import read_config
 from heed.config.sections import GenerationConfig
 from heed.data.findings import Findings
@@ -36,7 +35,6 @@ from heed.data.kinds.numbers import hold_rows, read_rows
 from heed.data.kinds.texts import text_reader
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.generation.search import SearchOptions
-from heed.lessons import list_lessons
 from heed.storage import disk
 from heed.tasks import spec_of, task_names
 from pictures import noise
@@ -411,8 +409,8 @@ def test_a_constant_column_is_named_and_standardised_to_zero(call, tmp_path, tas
     write(tmp_path / "a.csv", "x,y,label" if task == "table" else "x,y", *rows)
     code, out, err = call("check", task, "a.csv")
     assert code == 0, err
-    assert "warning: column 'y' is 0.1 in every training row, so nothing can be learned from it" in out
-    assert "column 'x' is" not in out
+    (said,) = [line for line in out.splitlines() if "nothing can be learned" in line]
+    assert said.startswith("warning: ") and "'y'" in said and "0.1" in said and "'x'" not in said
     values = np.column_stack([np.full(10, 0.1), np.arange(10.0)])  # whose mean is not 0.1, by rounding
     standard = Standard.of(("x", "y"), values)
     assert standard.apply(values)[:, 0].tolist() == [0.0] * 10 and standard.deviation[0] == 1.0
@@ -615,10 +613,6 @@ def test_the_table_of_scores_needs_no_docstrings(call, monkeypatch):
         monkeypatch.setattr(score, "__doc__", None)
     code, out, err = call("models", "--scores")
     assert (code, err) == (0, "") and "q'k / sqrt(d)" in out
-
-
-def test_the_list_of_lessons_is_that_of_the_lessons_themselves():
-    assert list(lesson_titles().items()) == list(list_lessons().items())
 
 
 # --- outputs that cannot be written are refused before the work

@@ -53,7 +53,7 @@ def folder(finished, tmp_path):
 
 
 def test_a_run_killed_at_any_moment_and_resumed_is_the_uninterrupted_one(tmp_path):
-    bpe = {"kind": "bpe", "vocab_size": 60, "sampling": 0.2}
+    bpe = {"kind": "bpe", "vocab_size": 60}
     config = translation(data=FEW, tokenizer=bpe, batch_tokens=75, accumulate=2, average=2)
     (tmp_path / "config.yaml").write_text(json.dumps(config.model_dump(by_alias=True)))
     (tmp_path / "runs").mkdir()
