@@ -15,13 +15,8 @@ from heed.config import short_config_text
 from heed.errors import ConfigError
 from heed.tasks import capability_table, check_config, missing, options_of, task_names
 from heed.tasks.run import Run
+from pages import ROOT, blocks, page
 from test_imports import LAYERS
-
-ROOT = Path(__file__).parent.parent
-
-
-def page(name):
-    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_the_configuration_page_lists_every_field_as_it_is():
@@ -46,9 +41,10 @@ def test_the_readme_is_short():
     assert len(page("README.md").split()) <= 900, "move what a newcomer does not need to the page where it belongs"
 
 
-def test_the_first_steps_configuration_is_valid():
-    (block,) = re.findall(r"```yaml\n(.*?)```", page("docs/first-steps.md"), flags=re.DOTALL)
-    check_config(yaml.safe_load(block), "docs/first-steps.md")
+@pytest.mark.parametrize("name", ["docs/first-steps.md", "docs/data.md", "docs/low-resource.md"])
+def test_the_configuration_on_a_page_is_valid(name):
+    (block,) = blocks(page(name), "yaml")
+    check_config(yaml.safe_load(block), name)
 
 
 @pytest.mark.parametrize("name", ["README", *(f"docs/{path.stem}" for path in sorted((ROOT / "docs").glob("*.md")))])
