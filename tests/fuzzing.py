@@ -25,6 +25,7 @@ from typing import Any
 
 import typer.main
 import yaml
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from heed.cli import main
@@ -35,6 +36,12 @@ from heed.storage.disk import write_checksums
 from heed.storage.files import CHECKSUMS
 from heed.tasks import config_class
 
+MUTATIONS = int(os.environ.get("HEED_FUZZ", "12"))
+SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
+FEW = settings(
+    max_examples=MUTATIONS, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],  # a damage is one small change: there is nothing to shrink
+)  # fmt: skip
 SECONDS = 60
 """Time after which a command counts as hanging; the slowest takes a second on a busy machine."""
 _MEMORY = 6 << 30

@@ -10,7 +10,7 @@ import shutil
 import jaxtyping
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
@@ -71,13 +71,7 @@ def test_damage_to_a_checkpoint_is_refused_in_one_line_or_does_no_harm(name, tmp
     problems = []
 
     @seed(SEED)
-    @settings(
-        max_examples=MUTATIONS,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @FEW
     @given(damages(whole))
     def damage_and_import(damage):
         for one in (folder, run):
