@@ -51,18 +51,6 @@ def run(tmp_path_factory, config):
     return heed.train(config, out=tmp_path_factory.mktemp("runs") / "run", quiet=True)
 
 
-def shell(*words, cwd=None, **options):
-    """A command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "heed", *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=120,
-        **options,
-    )
-
-
 # --- help
 
 
@@ -120,10 +108,9 @@ def test_the_shell_completes_tasks_models_sizes_and_runs(tmp_path, monkeypatch, 
         assert capsys.readouterr().out.split() == offered
 
 
-def test_version():
-    done = shell("--version")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"heed \d+\.\d+\.\d+\S*\n", done.stdout)
+def test_version(call):
+    code, out, err = call("--version")
+    assert (code, err) == (0, "") and re.fullmatch(r"heed \d+\.\d+\.\d+\S*\n", out)
 
 
 def test_models_is_one_table_by_task_on_a_narrow_terminal(call, monkeypatch):

@@ -102,8 +102,6 @@ def test_the_commands_of_a_page_run_in_order(part, here, own_cache):
                 follow("heed train translation data.name=dates")
             elif line.startswith("pip ") or command == "compare":  # its commands are tried in test_compare.py
                 continue
-            elif part == "malformed data" and command == "train":  # the page's test set is its training set
-                follow(line.replace(" data.overlap=drop", ""))
             else:
                 out += (shown := follow(line))
                 documents = [count for file, count in DOCUMENTS.items() if command == "check" and file in line]
