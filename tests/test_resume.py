@@ -15,12 +15,14 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from safetensors.torch import load_file
+from torch import nn
 
 import heed
 from commands import failing
-from heed.config import data_files, read_config
+from heed.config import TrainingConfig, data_files, read_config
 from heed.errors import ConfigError, DiskError, HeedWarning, RunError
 from heed.folder import FORMAT
 from heed.storage import cache as digests
@@ -31,6 +33,8 @@ from heed.tasks import check_config
 from heed.tasks.work import Work
 from heed.training import checkpoint, weights
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
+from heed.training.optimizer import make_optimizer
+from heed.training.processes import Processes
 from heed.training.progress import Quiet
 from reporters import Listener, Stopper
 from resuming import SMALL, changed, files_in, flip, killed, resumed, train, translation, weights_of
@@ -579,6 +583,29 @@ def test_embeddings_that_are_frozen_or_freed_on_resume_leave_other_moments_in_th
     trained_later = {name for name, step in steps.items() if step == 2}
     assert {step for name, step in steps.items() if name not in trained_later} == {4}
     assert len(trained_later) == (0 if before else 1) and all("embedding" in name for name in trained_later)
+
+
+def test_moments_belong_to_names_and_not_to_places(tmp_path):
+    def made(names):
+        torch.manual_seed(1)
+        layers = {name: nn.Linear(4, 4) for name in "ab"}
+        model = nn.ModuleDict({name: layers[name] for name in names})
+        return model, make_optimizer(model, TrainingConfig(steps=1, learning_rate=0.1))
+
+    def update(model, optimizer):
+        model["b"](model["a"](torch.eye(4)).tanh()).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    whole, again = made("ab"), made("ba")
+    update(*whole)
+    saving = checkpoint.Saving(tmp_path, torch.device("cpu"), Processes(), lambda error: error)
+    saving.save(*whole, checkpoint.Progress(step=3), {}, "")
+    assert checkpoint.load_checkpoint(tmp_path / "step-3").restore(*again, 0, torch.device("cpu")).step == 3
+    update(*whole)
+    update(*again)
+    other = again[0].state_dict()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in whole[0].state_dict().items())
 
 
 # --- data that changed
