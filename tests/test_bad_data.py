@@ -474,14 +474,6 @@ def test_repeats_overlap_and_texts_with_two_labels_are_said(tmp_path):
     assert not set(train) & {text.text for text in splits.examples["test"]}
 
 
-def test_an_empty_tag_takes_its_sentence_with_it(tmp_path):
-    content = b"a\tO\n\nb\tO\nc\t\n\nd\tB-x\n"
-    with pytest.raises(DataError, match=r"line 4: the tag is empty"):
-        sentences(tmp_path, content)
-    kept, findings = sentences(tmp_path, content, bad_lines="skip")
-    assert kept == [("a",), ("d",)] and findings.left_out == {"empty tag": 1}
-
-
 # --- what people's labelled files get wrong, from the command line
 
 
