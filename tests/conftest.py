@@ -5,7 +5,7 @@ import math
 import os
 import shutil
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count is measured before each training
@@ -13,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count i
 import jaxtyping
 import pytest
 import torch
+import typer.main
 from filelock import FileLock
 
 import commands
@@ -22,6 +23,7 @@ import shape_checks
 shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
 
 torch.set_num_threads(1)  # tensors in tests are tiny
+typer.main.get_command = cache(typer.main.get_command)  # to make all commands anew for each takes as long as many do
 
 
 if folder := os.environ.get("HEED_TASKS"):  # further tasks, for tests of `heed dev check`

@@ -19,7 +19,6 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -348,7 +347,6 @@ def fields_of(task: str, model: str) -> list[str]:
 
 def answer(words: list[str], patch: Any, encoding: str = "utf-8") -> Answer:
     """Run a command in this process, with empty standard input and output in this encoding."""
-    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))  # uncached, it takes as long as the command
     out, err, code, wrong = io.TextIOWrapper(io.BytesIO(), encoding=encoding), io.StringIO(), 0, ""
     patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     try:
