@@ -4,6 +4,7 @@ import gc
 import math
 import os
 import shutil
+import stat
 import sys
 from functools import cache, partial
 from pathlib import Path
@@ -24,6 +25,19 @@ shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
 
 torch.set_num_threads(1)  # tensors in tests are tiny
 typer.main.get_command = cache(typer.main.get_command)  # to make all commands anew for each takes as long as many do
+
+
+_fsync = os.fsync
+
+
+def not_flushed(number):
+    """Leave files and folders to the system: what a test writes need not outlive the machine, and a wait takes ms."""
+    kind = os.fstat(number).st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        _fsync(number)
+
+
+os.fsync = not_flushed
 
 
 if folder := os.environ.get("HEED_TASKS"):  # further tasks, for tests of `heed dev check`
