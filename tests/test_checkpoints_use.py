@@ -221,7 +221,10 @@ def test_a_child_keeps_the_files_while_the_tokens_are_the_same(checkpoints, tmp_
     ("spoil", "said"),
     [
         (lambda record: record.update(format=1), "has format 1, this version of heed reads format 3"),
-        (lambda record: record["vocabularies"]["tokens"]["files"].pop("state"), "is damaged: it lacks 'state'"),
+        (
+            lambda record: record["vocabularies"]["tokens"]["files"].pop("state"),
+            "is damaged: it lacks 'state'",
+        ),
     ],
     ids=["format", "state"],
 )

@@ -75,9 +75,9 @@ def refused(call, desk):
 # --- on the command line
 
 REFUSED = [
-    *((f"predict run one {option} {DIGITS}", option) for option in ("--length", "--beam", "--nbest", "--sort-window")),
+    *((f"predict run one {option} {'9' * 400}", option) for option in ("--length", "--beam", "--nbest", "--sort-window")),
     *((f"predict run one {option} {'9' * 20}", option) for option in ("--seed", "--top-k", "--beam")),
-    (f"predict numbers --input x.csv --horizon {DIGITS}", "--horizon"),
+    (f"predict numbers --input x.csv --horizon {'9' * 400}", "--horizon"),
     *((f"check translation pairs.tsv {field}={'9' * 400}", f"{field} has 1329 bits, but must be less than 2 ** 63")
       for field in ("training.seed", "training.steps", "model.d_hidden", "tokenizer.vocab_size", "data.max_length")),
     *((f"{words}{digits}", said) for digits in ("9" * 25, DIGITS) for words, said in (
@@ -155,7 +155,6 @@ def test_one_line_without_end_is_refused(desk, refused, monkeypatch):
         ("train", "translation", f"data.{WHOLE}=1"),
         ("train", "translation", f"data.train={WHOLE}"),
         ("train", "translation", f"{WHOLE}=1"),
-        ("train", "translation", "--seed", WHOLE),
         ("train", "x," * 100_000),
         ("train", "x " * 100_000),
         ("train", "\x1b" * 100_000),
@@ -163,7 +162,6 @@ def test_one_line_without_end_is_refused(desk, refused, monkeypatch):
         ("predict", WHOLE, "one"),
         ("predict", "run", "one", "--out", WHOLE),
         ("predict", "run", "--input", WHOLE),
-        ("predict", "run", "one", "--nbest", WHOLE),
         ("export", "run", "--to", WHOLE),
         ("models", WHOLE),
         ("lesson", WHOLE),
@@ -568,11 +566,11 @@ def test_warnings_of_libraries_are_one_line_with_the_name_of_the_library(capsys,
 
 
 def test_a_full_disk_never_says_that_there_is_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "_free", lambda folder: 16_384)
+    room = os.statvfs_result((4096, 4096, 100, 4, 4, 1000, 10, 10, 0, 255))  # 16,384 bytes
+    monkeypatch.setattr(os, "statvfs", lambda folder: room)
     full = OSError(errno.ENOSPC, "No space left on device")
     said = str(disk.disk_error(full, tmp_path / "file", 12_012))
-    assert "12,012 bytes (0.0 MiB) and room for the names and blocks of the file system are needed" in said
-    assert "20,000 bytes (0.0 MiB) are needed, 16,384" in str(disk.disk_error(full, tmp_path / "file", 20_000))
+    assert "12,012 bytes (0.0 MiB) and room for" in said and "needed, 16,384" in said
 
 
 def test_line_breaks_in_names_of_pictures_break_no_line(tmp_path, call):
