@@ -75,8 +75,8 @@ def refused(call, desk):
 # --- on the command line
 
 REFUSED = [
-    *((f"predict run one {option} {'9' * 400}", option) for option in ("--length", "--beam", "--nbest", "--sort-window")),
-    *((f"predict run one {option} {'9' * 20}", option) for option in ("--seed", "--top-k", "--beam")),
+    *((f"predict run one {option} {'9' * digits}", option) for digits in (20, 400)
+      for option in ("--length", "--beam", "--nbest", "--seed", "--top-k", "--sort-window")),
     (f"predict numbers --input x.csv --horizon {'9' * 400}", "--horizon"),
     *((f"check translation pairs.tsv {field}={'9' * 400}", f"{field} has 1329 bits, but must be less than 2 ** 63")
       for field in ("training.seed", "training.steps", "model.d_hidden", "tokenizer.vocab_size", "data.max_length")),
