@@ -4,8 +4,9 @@ import gc
 import math
 import os
 import shutil
+import stat
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count is measured before each training
@@ -13,6 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count i
 import jaxtyping
 import pytest
 import torch
+import typer.main
 from filelock import FileLock
 
 import commands
@@ -22,6 +24,20 @@ import shape_checks
 shape_checks.install(["heed.attention", "heed.kernels", "heed.layers"])
 
 torch.set_num_threads(1)  # tensors in tests are tiny
+typer.main.get_command = cache(typer.main.get_command)  # to make all commands anew for each takes as long as many do
+
+
+_fsync = os.fsync
+
+
+def not_flushed(number):
+    """Leave files and folders to the system: what a test writes need not outlive the machine, and a wait takes ms."""
+    kind = os.fstat(number).st_mode
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+        _fsync(number)
+
+
+os.fsync = not_flushed
 
 
 if folder := os.environ.get("HEED_TASKS"):  # further tasks, for tests of `heed dev check`
@@ -78,16 +94,6 @@ def datasets_cache(tmp_path_factory, monkeypatch):
     gc.collect()  # memory-mapped files are closed with their tables
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """A folder with the data of `small_runs`."""
-    from small_runs import write_data
-
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
-
-
 @pytest.fixture
 def call(capfd, monkeypatch, tmp_path):
     """Function that runs a command in an empty folder and returns its exit code, stdout and stderr."""
@@ -97,22 +103,55 @@ def call(capfd, monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def made_run(tmp_path_factory):
-    """Function that gives the folder of a case of `tools/make_fixtures.py`, made once for all workers."""
+def shared(tmp_path_factory):
+    """Function that gives a folder of this name, made once by `make(folder)` for the tests of all workers to read."""
+    base = tmp_path_factory.getbasetemp()
+    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+
+    def folder(name, make):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(home / f"{name}.lock"):
+            if not (home / f"{name}.made").exists():
+                make(home / name)
+                (home / f"{name}.made").touch()
+        return home / name
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data(shared):
+    """A folder with the data of `small_runs`; tests only read it."""
+    from small_runs import write_data
+
+    return shared("data", write_data)
+
+
+@pytest.fixture(scope="session")
+def small_run(shared, data):
+    """Function that gives the folder of the run of a task in `small_runs`; tests only read it."""
+    from small_runs import SMALL
+
+    return lambda task: shared(f"small/{task}", lambda out: SMALL[task].trained(data, out))
+
+
+@pytest.fixture
+def untrained(data, tmp_path):
+    """Function that gives a run of a task in `small_runs` as drawn: of its model or another one, or of another head."""
+    from small_runs import SMALL
+
+    return lambda task, model=None, **head: SMALL[task].untrained(
+        data, tmp_path / f"{task}-run", model or SMALL[task].model, head
+    )
+
+
+@pytest.fixture(scope="session")
+def made_run(shared):
+    """Function that gives the folder of a case of `tools/make_fixtures.py`; tests only read it."""
     sys.path.append(str(Path(__file__).parent.parent / "tools"))
     import make_fixtures
 
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made"
-
-    def made(case: str) -> Path:
-        folder.mkdir(exist_ok=True)
-        with FileLock(folder / f"{case}.lock"):
-            if not (folder / case).exists():
-                make_fixtures.make(case, folder)
-        return folder / case
-
-    return made
+    return lambda case: shared(case, lambda folder: make_fixtures.make(case, folder.parent))
 
 
 @pytest.fixture(params=["translation", "translation-files", "classification", "tagging", "table", "series"])

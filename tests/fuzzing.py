@@ -19,12 +19,12 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import typer.main
 import yaml
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from heed.cli import main
@@ -35,6 +35,12 @@ from heed.storage.disk import write_checksums
 from heed.storage.files import CHECKSUMS
 from heed.tasks import config_class
 
+MUTATIONS = int(os.environ.get("HEED_FUZZ", "12"))
+SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
+FEW = settings(
+    max_examples=MUTATIONS, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],  # a damage is one small change: there is nothing to shrink
+)  # fmt: skip
 SECONDS = 60
 """Time after which a command counts as hanging; the slowest takes a second on a busy machine."""
 _MEMORY = 6 << 30
@@ -341,7 +347,6 @@ def fields_of(task: str, model: str) -> list[str]:
 
 def answer(words: list[str], patch: Any, encoding: str = "utf-8") -> Answer:
     """Run a command in this process, with empty standard input and output in this encoding."""
-    patch.setattr(typer.main, "get_command", cache(typer.main.get_command))  # uncached, it takes as long as the command
     out, err, code, wrong = io.TextIOWrapper(io.BytesIO(), encoding=encoding), io.StringIO(), 0, ""
     patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     try:

@@ -73,6 +73,7 @@ def import_what_is_used(train, folder):
 
 def main(folder: Path, config_path: Path) -> None:
     torch.set_num_threads(1)
+    os.fsync = lambda number: None  # the machine goes on, and so do its files
     cost._ENOUGH = 0.0  # as in conftest.py
     config = check_config(read_config(config_path), str(config_path))
 

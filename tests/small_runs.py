@@ -159,6 +159,7 @@ for _name in {*task_names()} - {*SMALL}:  # a task in one file has made-up examp
 
 def write_data(folder: Path) -> None:
     """Write the training files of the small runs."""
+    folder.mkdir(exist_ok=True)
     for small in SMALL.values():
         if small.train == f"{small.name}.csv" and small.name not in ("table", "series"):
             task = task_class(small.name)
@@ -202,7 +203,7 @@ def usable(name: str) -> Iterator[tuple[str, Any]]:
 
 
 def assert_alike(one: Any, other: Any, within: float = 2e-5) -> None:
-    """Equal but for rounding."""
+    """Equal but for rounding, relative to the size of each number."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         one, other = list(one.values()), list(other.values())
@@ -211,4 +212,4 @@ def assert_alike(one: Any, other: Any, within: float = 2e-5) -> None:
         for a, b in zip(one, other, strict=True):
             assert_alike(a, b, within)
     else:
-        assert one == (pytest.approx(other, abs=within) if isinstance(other, float) else other)
+        assert one == (pytest.approx(other, rel=within, abs=within) if isinstance(other, float) else other)

@@ -159,14 +159,8 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
         (["align", "--layer", "2"], "no layer 2: 2 layers attend to the source in"),
         (["align", "--head", "9"], "no head 9: there are 4 heads in"),
         (["align", "--head", "last"], "--head is 'last'; give a number or mean"),
-        (
-            ["evaluate", "--alignment", "short"],
-            "'short' has 2 lines, but there are 10 pairs; line N must have the",
-        ),
-        (
-            ["evaluate", "--alignment", "one"],
-            "'one' has no link to a word 0, but 1 link to a word after the last (the first on line 1: 1-6)",
-        ),
+        (["evaluate", "--alignment", "short"], "'short' has 2 lines, but there are 10 pairs; line N must have the"),
+        (["evaluate", "--alignment", "one"], "'one' has no link to a word 0, but 1 link to a word after the last"),
         (["evaluate", "--alignment", "empty"], "'empty' has no links"),
         (["evaluate", "--alignment", "nowhere"], "no file 'nowhere'"),
     ],

@@ -1,8 +1,10 @@
-"""Pairs that fight back: each kind of damage is found, named with its place, and left out or refused as asked."""
+"""Malformed pairs, texts and tags: each kind of damage is found, named with its place, and left out or refused."""
 
 import gzip
 import io
 import os
+import random
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -14,6 +16,9 @@ from contract import data_of
 from heed.config import Columns
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
+from heed.data.kinds.tagged import read_sentences
+from heed.data.kinds.texts import text_reader
+from heed.data.splits import open_splits
 from heed.data.text_files import lines_of
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
@@ -180,12 +185,6 @@ def test_a_cut_off_archive_is_refused_or_read_up_to_there(tmp_path):
             assert source + "\n" == rows[int(t[1:])]
 
 
-def test_an_archive_that_is_cut_off_at_its_start_is_an_error_whatever_the_policy(tmp_path):
-    path = tmp_path / "a.tsv.gz"
-    path.write_bytes(gzip.compress(b"a\tb\n")[:10])
-    assert problem([path], bad_lines="skip").startswith(f"'{path}' is cut off or damaged at its start: ")
-
-
 def read_until(path, stop, then):
     """Read some lines of a file, then do something to it, then the others."""
     reading = lines_of(path, Findings("skip"))
@@ -265,39 +264,79 @@ def test_what_training_shares_with_the_test_set_is_said_and_dropped_if_asked_for
     assert not any("as well" in what for what, *_ in found(files, split="test", overlap="drop", **given).get("", []))
 
 
-# --- files of columns and objects
+# --- bad lines by rule, whatever the file
+
+READERS = {
+    "pairs": lambda path, findings: [pair.source for pair in pair_reader().read([path], findings)],
+    "texts": lambda path, findings: [one.text for one in text_reader(data_of("classification")).read([path], findings)],
+    "tags": lambda path, findings: [one.words for one in read_sentences([path], data_of("tagging"), findings)],
+}
+KEPT = {"pairs": ["a", "c"], "texts": ["good"], "tags": [("a",), ("e",)]}
+
+
+def tags(line):
+    """Three sentences, of which the second has a bad line."""
+    return b"a B-x\n\nc O\n" + line + b"\nd I-x\n\ne B-x\n"
+
+
+def objects(line):
+    return b'{"source": "a", "target": "b"}\n' + line + b'\n{"source": "c", "target": "d"}\n'
+
+
+def labelled(label):
+    return b'{"text": "good", "label": "pos"}\n{"text": "bad", "label": ' + label + b"}\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "filtered"),
+    ("kind", "name", "content", "rule", "message"),
     [
-        ("a.tsv", b"a\tb\nonly\n\xff\tx\nc\td\n", {"no column 1": 1, "not UTF-8": 1}),
-        ("a.csv", b'a,b\n"x"y,z\n\0,\nc,d\n', {"not CSV": 1, "NUL byte": 1}),
-        ("a.csv", b'a,b\n"one\n\xff\ntwo",z\nc,d\n', {"not UTF-8": 1}),
-        (
-            "a.jsonl",
-            b'{"source": "a", "target": "b"}\n[1]\n{"source": "a"}\n{"source": "a", "target": 3}\n{\n'
-            b'{"source": "a\\u0000", "target": "b"}\n{"source": "a\\ud800", "target": "b"}\n'
-            b'{"source": "c", "target": "d"}\n',
-            {
-                "not a JSON object": 1,
-                "no field 'target'": 1,
-                "field 'target' is not text": 1,
-                "not JSON": 1,
-                "NUL byte": 1,
-                "half a surrogate pair": 1,
-            },
-        ),
+        ("pairs", "a.tsv", b"a\tb\nonly\nc\td\n", "no column 1", "line 2 has 1 column ('only')"),
+        ("pairs", "a.tsv", b"a\tb\n\xff\tx\nc\td\n", "not UTF-8", "line 2: byte 0xff"),
+        ("pairs", "a.csv", b'a,b\n"x"y,z\nc,d\n', "not CSV", "line 2 is not CSV"),
+        ("pairs", "a.csv", b"a,b\n\0,\nc,d\n", "NUL byte", "line 2 contains a NUL byte"),
+        ("pairs", "a.csv", b'a,b\n"one\n\xff\ntwo",z\nc,d\n', "not UTF-8", "line 3: byte 0xff"),
+        ("pairs", "a.jsonl", objects(b"[1]"), "not a JSON object", "line 2 "),
+        ("pairs", "a.jsonl", objects(b'{"source": "a"}'), "no field 'target'", "line 2 "),
+        ("pairs", "a.jsonl", objects(b'{"source": "a", "target": 3}'), "field 'target' is not text", "line 2"),
+        ("pairs", "a.jsonl", objects(b"{"), "not JSON", "line 2 is not JSON"),
+        ("pairs", "a.jsonl", objects(b'{"source": "a\\u0000", "target": "b"}'), "NUL byte", "line 2"),
+        ("pairs", "a.jsonl", objects(b'{"source": "a\\ud800", "target": "b"}'), "half a surrogate pair", "line 2"),
+        ("texts", "a.txt", b"pos good\nneg \0\n", "NUL byte", "line 2 contains a NUL byte at position 5"),
+        ("texts", "a.txt", b"pos good\nneg \xff\n", "not UTF-8", "line 2: byte 0xff at position 5"),
+        ("texts", "a.txt", b"pos good\nneg " + b"x" * 60, "more than data.max_line 50 characters", "line 2 has more"),
+        ("texts", "a.txt", b"pos good\n__label__a __label__b x\n", "several labels", "line 2 has 2 labels (a, b)"),
+        ("texts", "a.tsv", b"text\tlabel\ngood\tpos\nbad\n", "no column 1", "line 3 has 1 column ('bad'), expected at"),
+        ("texts", "a.csv", b"text,label\ngood,pos\nbad,\n", "no label", "line 3 has no label"),
+        ("tags", "a.conll", tags(b"b\0 O"), "NUL byte", "line 4 contains a NUL byte"),
+        ("tags", "a.conll", tags(b"\xff O"), "not UTF-8", "line 4: byte 0xff at position 1"),
+        ("tags", "a.conll", tags(b"b" * 60 + b" O"), "more than data.max_line 50 characters", "line 4 has more than"),
+        ("tags", "a.conll", tags(b"b"), "different number of columns", "line 4 has 1 column ('b'), but the lines"),
+        ("tags", "a.conll", tags(b"b x"), "illegal tag", "line 4: 'x' is not an entity tag"),
+        ("tags", "a.conll", b"a\tB-x\n\nb\tO\nc\t\n\ne\tB-x\n", "empty tag", "line 4: the tag is empty"),
     ],
 )
-def test_bad_rows_are_left_out_by_rule_and_the_others_are_as_they_were(tmp_path, name, content, filtered):
-    path = tmp_path / name
-    path.write_bytes(content)
-    findings = Findings("skip")
-    assert [(pair.source, pair.target) for pair in pair_reader().read([path], findings)] == [("a", "b"), ("c", "d")]
-    assert findings.left_out == filtered
-    with pytest.raises(DataError, match=r"line [23]"):
-        list(pair_reader().read([path], Findings()))
+def test_a_bad_line_is_refused_or_left_out_with_what_belongs_to_it(tmp_path, kind, name, content, rule, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(message)) as raised:
+        READERS[kind](tmp_path / name, Findings(max_line=50))
+    assert str(raised.value).endswith(SKIP)
+    findings = Findings("skip", max_line=50)
+    assert READERS[kind](tmp_path / name, findings) == KEPT[kind] and findings.left_out == {rule: 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv.gz", gzip.compress(b"a\tb\n")[:10], "a.tsv.gz' is cut off or damaged at its start: "),
+        ("a.csv", b'a,b\n"c,d\ne,f\n', "line 2 is not CSV: unexpected end of data (read up to line 3)"),
+        ("a.tsv", b"en\xff\tyo\nen\tyo\na\tb\n", "line 1 should name the columns, but is a bad line"),
+    ],
+)
+def test_what_concerns_all_lines_is_an_error_whatever_the_policy(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    columns = Columns(source="en", target="yo") if name == "a.tsv" else Columns()
+    with pytest.raises(DataError, match=re.escape(message)):
+        list(pair_reader(columns).read([tmp_path / name], Findings("skip")))
 
 
 def test_a_further_corpus_is_read_by_the_same_rules(tmp_path):
@@ -311,20 +350,6 @@ def test_a_further_corpus_is_read_by_the_same_rules(tmp_path):
     splits = open_pairs(data.model_copy(update={"bad_lines": "skip"}))
     assert "extra x.en: 2 of 3 pairs kept, 1 left out: NUL byte (weight 1)" in splits.notes
     assert "extra x.en, x.en: NUL byte, left out: 1 line (2)" in splits.notes
-
-
-def test_a_quote_that_is_never_closed_is_an_error_whatever_the_policy(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(b'a,b\n"c,d\ne,f\n')
-    with pytest.raises(DataError, match=r"line 2 is not CSV: unexpected end of data \(read up to line 3\)"):
-        list(pair_reader().read([path], Findings("skip")))
-
-
-def test_a_first_line_that_names_the_columns_cannot_be_left_out(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_bytes(b"en\xff\tyo\nen\tyo\na\tb\n")
-    with pytest.raises(DataError, match="line 1 should name the columns, but is a bad line"):
-        list(pair_reader(Columns(source="en", target="yo")).read([path], Findings("skip")))
 
 
 # --- the commands
@@ -385,3 +410,166 @@ def test_training_data_in_a_pipe_is_refused_without_waiting(capsys, tmp_path, ta
             f"heed: data.train: '{tmp_path}/pipe.tsv' is a named pipe, but a run reads its data again later; "
             "save it to a file"
         )
+
+
+# --- labelled texts and tags
+
+GOOD = [f"{'pos' if n % 2 else 'neg'} text number {n}" for n in range(40)]
+
+
+def test_files_of_a_folder_are_named_by_class_and_line(tmp_path):
+    for label in ("neg", "pos"):
+        (tmp_path / label).mkdir()
+        (tmp_path / label / "1.txt").write_text(f"a {label} text\n", encoding="utf-8")
+        (tmp_path / label / "2.txt").write_bytes(b"first\n\xff\n")
+    (tmp_path / "neg" / "3.txt").write_bytes(b"\xef\xbb\xbfmarked\rtext\n")
+    findings = Findings("skip")
+    kept = [text.text for text in text_reader(data_of("classification")).read([tmp_path], findings)]
+    assert kept == ["a neg text", "marked text", "a pos text"]
+    assert findings.left_out == {"not UTF-8": 2}
+    assert [(f.where, f.what, f.places) for f in findings.found] == [
+        (str(tmp_path), "not UTF-8, left out", ["neg/2.txt:2", "pos/2.txt:2"]),
+        (str(tmp_path), "byte-order mark, left out", ["neg/3.txt:1"]),
+        (str(tmp_path), "carriage return inside the line, read as a space", ["neg/3.txt:1"]),
+    ]
+
+
+def test_a_file_that_vanishes_from_its_folder_is_an_error_whatever_the_policy(tmp_path):
+    for label in ("neg", "pos"):
+        (tmp_path / label).mkdir()
+        for n in range(3):
+            (tmp_path / label / f"{n}.txt").write_text("text\n", encoding="utf-8")
+    reading = text_reader(data_of("classification")).read([tmp_path], Findings("skip"))
+    next(reading)
+    os.unlink(tmp_path / "neg" / "2.txt")
+    with pytest.raises(DataError, match=r"2\.txt'"):
+        list(reading)
+
+
+def opened_texts(path, **fields):
+    data = data_of("classification", train=[str(path)], valid=8, **fields)
+    splits = open_splits(data, text_reader(data_of("classification")))
+    counts = splits.counts["train"]
+    assert counts.read == counts.kept + sum(counts.filtered.values())
+    return splits
+
+
+def test_repeats_overlap_and_texts_with_two_labels_are_said(tmp_path):
+    path, test = tmp_path / "a.txt", tmp_path / "t.txt"
+    path.write_text("\n".join([*GOOD, GOOD[3], "neg text number 3", "pos", *GOOD[:1]]) + "\n", encoding="utf-8")
+    test.write_text("pos something else\n" + "".join(text + "\n" for text in GOOD[:20]), encoding="utf-8")
+    splits = opened_texts(path, test=[str(test)])
+    assert [str(one) for one in splits.counts["train"].found] == [
+        "blank, left out: 1 text (a.txt:43)",
+        "duplicate text with different labels, kept: 1 text (a.txt:42)",
+        "duplicate text, kept: 2 texts (a.txt:41, a.txt:44)",
+    ]
+    (shared,) = splits.counts["test"].found
+    train = {text.text for text in splits.examples["train"]}
+    assert shared.count == sum(text.text in train for text in splits.examples["test"]) and shared.warning
+    splits = opened_texts(path, test=[str(test)], duplicates="drop", overlap="drop")
+    filtered = splits.counts["train"].filtered
+    assert filtered["duplicate text"] == 2 and filtered["text in the test set"] > 0
+    train = [text.text for text in splits.examples["train"]]
+    assert not set(train) & {text.text for text in splits.examples["test"]}
+
+
+# --- what people's labelled files get wrong, from the command line
+
+
+FILLER = "the of and film story it was we saw plot".split()
+COMMON = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 10, "model.size": "tiny"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+    rng = random.Random(1)
+    for name, count in (("train", 60), ("valid", 10)):
+        texts = [" ".join(rng.choices(FILLER, k=5)) + (" great." if n % 2 else " awful.") for n in range(count)]
+        lines = [f"{'pos' if n % 2 else 'neg'} {text}\n" for n, text in enumerate(texts)]
+        (folder / f"{name}.txt").write_text("".join(lines))
+        rows = ["".join(f"{w}\t{'B-x' if w in ('film', 'plot') else 'O'}\n" for w in text.split()) for text in texts]
+        (folder / f"{name}.conll").write_text("\n".join(rows))
+    return folder
+
+
+def trained(folder, task, out, **settings):
+    ending = "txt" if task == "classification" else "conll"
+    return heed.train(
+        task, train=folder / f"train.{ending}", valid=folder / f"valid.{ending}", steps=2, out=out,
+        settings=COMMON | settings, quiet=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def han(folder):
+    return trained(folder, "classification", folder / "han", **{"model.name": "han"})
+
+
+@pytest.fixture(scope="module")
+def tagger(folder):
+    return trained(folder, "tagging", folder / "tagger")
+
+
+def test_an_unknown_label_at_test_time_is_named_with_its_line(folder, han, capsys, tmp_path):
+    (tmp_path / "test.txt").write_text("pos a film\nneutral a plot\n")
+    code, out, err = call(capsys, "evaluate", han.folder, tmp_path / "test.txt")
+    assert (code, out) == (2, "")
+    assert "test.txt:2: label 'neutral' was never seen in training; valid: neg, pos" in err
+    words = ["train", "classification", folder / "train.txt", "--test", tmp_path / "test.txt", "--out", tmp_path / "r"]
+    code, _, err = call(capsys, *words, "training.steps=1")
+    assert code == 2 and "test.txt:2: label 'neutral'" in err and not (tmp_path / "r").exists()  # before any training
+
+
+@pytest.mark.parametrize("text", ["", "   ", "<br /><br />", "<br />"])
+def test_an_empty_document_has_no_label(han, capsys, text):
+    prediction = han.predict(["great film.", text])[1]
+    assert prediction.label == "" and prediction.probabilities == {} and prediction.uncertainty == 1.0
+    code, out, _ = call(capsys, "predict", han.folder, "great film.", text)
+    assert code == 0 and out.splitlines()[1] == ""
+    code, _, err = call(capsys, "look", han.folder, text)
+    assert code == 2 and "the text is blank" in err
+
+
+def test_an_empty_document_of_a_file_is_left_out_and_counted(folder, capsys, tmp_path):
+    (tmp_path / "some.csv").write_text('text,label\n"a film",pos\n" ",neg\n"<br />",neg\n"a plot",neg\n"we saw",pos\n')
+    code, out, _ = call(capsys, "check", "classification", tmp_path / "some.csv", "--valid", folder / "valid.txt")
+    assert code == 0 and "train: 3 of 5 texts kept, 2 left out: blank" in out
+
+
+def test_one_class_is_nothing_to_tell_apart(capsys, tmp_path):
+    (tmp_path / "one.txt").write_text("".join(f"pos film {n}\n" for n in range(30)))
+    code, _, err = call(capsys, "train", "classification", tmp_path / "one.txt", "--out", tmp_path / "r")
+    assert code == 2 and "every training example has the label 'pos'; training needs at least two different" in err
+    (tmp_path / "one.conll").write_text("".join(f"{n}\tO\nfilm\tO\n\n" for n in range(30)))
+    code, _, err = call(capsys, "train", "tagging", tmp_path / "one.conll", "--out", tmp_path / "r")
+    assert code == 2 and "every training example has the label 'O'; training needs at least two different labels" in err
+    assert not (tmp_path / "r").exists()
+
+
+LONG = " ".join(["we saw the film and it was great."] * 1_250)
+"""10,000 words."""
+
+
+def test_a_document_of_10000_words_is_read_up_to_a_length_and_told(folder, han, tmp_path, capsys):
+    assert han.predict(LONG).label in ("neg", "pos")
+    notes = han.look(LONG).look.notes
+    assert any("only the first 1000 tokens are read (data.max_length); 10250 more are not" in note for note in notes)
+    (tmp_path / "long.txt").write_text(f"pos {LONG}\nneg {LONG.replace('.', '')}\n")
+    code, out, _ = call(capsys, "evaluate", han.folder, tmp_path / "long.txt")
+    assert code == 0 and "2 texts are longer than data.max_length; the rest was not read" in out
+    code, _, err = call(
+        capsys, "train", "classification", folder / "train.txt", "--test", tmp_path / "long.txt", "--model", "mlp",
+        "--out", tmp_path / "mlp", "training.steps=1", "training.threads=1", "training.device=cpu",
+    )  # fmt: skip
+    assert code == 2 and "is longer than the window of mlp (50 tokens); set data.max_length=50" in err
+
+
+def test_a_sentence_of_10000_words_is_tagged_whole_and_not_trained_on(folder, tagger, tmp_path, capsys):
+    prediction = tagger.predict(LONG)
+    assert len(prediction.tags) == 11_250
+    rows = "".join(f"{word}\tO\n" for word in LONG.split())
+    (tmp_path / "long.conll").write_text((folder / "train.conll").read_text() + "\n" + rows)
+    code, out, _ = call(capsys, "check", "tagging", tmp_path / "long.conll", "--valid", folder / "valid.conll")
+    assert code == 0 and "1 left out: longer than data.max_length 500 tokens" in out

@@ -17,18 +17,17 @@ from heed.tasks import MissingCapabilityError, tasks_with
 from heed.tasks.dialogue.look import histories_of
 from heed.tasks.heads.continuing import _never_written
 from heed.visible import clean
-from small_runs import SMALL
 from test_generation import END, make_pair_model, make_sources, next_log_probs, starts
 
 TEXT, WIDTH, LIMIT = "one two three", 3, 6
 
 
 @pytest.fixture
-def writer(data, tmp_path):
+def writer(untrained):
     """An untrained run whose outputs end early, its limits set."""
 
     def make(name, beam_size=WIDTH, length_penalty=0.6):
-        run = SMALL[name].untrained(data, tmp_path, SMALL[name].model, {})
+        run = untrained(name)
         tied = run.model.output.weight
         with torch.no_grad():
             tied *= 6
@@ -225,15 +224,14 @@ def test_a_greedy_search_has_no_candidates(writer):
 
 
 @pytest.mark.parametrize("name", ["classification", "pretraining"])
-def test_tasks_without_beams_are_refused(name, data, tmp_path):
-    run = SMALL[name].untrained(data, tmp_path, SMALL[name].model, {})
+def test_tasks_without_beams_are_refused(name, untrained):
+    run = untrained(name)
     with pytest.raises(MissingCapabilityError, match=rf"`beams` is not available for {name}"):
         run.beams(TEXT)
 
 
-def test_the_command(data, tmp_path, call):
-    SMALL["translation"].trained(data, tmp_path / "run")
-    run = str(tmp_path / "run")
+def test_the_command(small_run, call):
+    run = str(small_run("translation"))
     code, out, _ = call("beams", run, "one two", "--beam", "2", "--all", "--as", "json")
     assert code == 0 and '"format":"heed-beams-1"' in out and '"shows_dropped":true' in out
     code, out, _ = call("beams", run, "one two", "--beam", "2")

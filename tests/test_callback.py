@@ -12,25 +12,16 @@ from safetensors.torch import load_file
 import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
-from heed.tasks import check_config
 from heed.training import progress as tensorboard
 from heed.training.progress import Quiet
 from reporters import Listener
+from resuming import translation
 
 SMALL = {
-    "data.length": [2, 6],
-    "data.train": 60,
-    "data.valid": 8,
-    "data.test": 8,
-    "model.d_hidden": 8,
-    "model.d_embedding": 8,
-    "model.d_attention": 8,
-    "model.dropout": 0.2,
-    "training.validate_every": 3,
-    "training.threads": 1,
-    "training.device": "cpu",
-    "evaluation.bootstrap": 10,
-}
+    "data.length": [2, 6], "data.train": 60, "data.valid": 8, "data.test": 8, "model.d_hidden": 8,
+    "model.d_embedding": 8, "model.d_attention": 8, "model.dropout": 0.2, "training.validate_every": 3,
+    "training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 10,
+}  # fmt: skip
 
 
 def train(out, callback=None, steps=6):
@@ -89,13 +80,7 @@ def test_an_error_of_a_callback_is_the_users_own(tmp_path):
 
 
 def config(**training):
-    values = {
-        "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 8, "test": 8},
-        "model": {"size": "tiny"},
-        "training": {"steps": 4, "validate_every": 2, "threads": 1, "device": "cpu", "log": "tensorboard", **training},
-        "evaluation": {"bootstrap": 10},
-    }
-    return check_config(values, "the test")
+    return translation(**{"steps": 4, "log": "tensorboard", **training})
 
 
 def test_without_its_package_the_error_has_the_command_and_nothing_is_made(tmp_path, monkeypatch):

@@ -12,21 +12,13 @@ from safetensors.torch import load_file
 import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
-from heed.tasks import check_config
 from heed.training.device import check_compiler, compiled
 from heed.training.progress import Quiet
+from resuming import translation
 
 
 def config(**training):
-    return check_config(
-        {
-            "data": {"name": "copy", "length": [2, 6], "train": 40, "valid": 8, "test": 8},
-            "model": {"name": "transformer", "size": "tiny", "num_layers": 1},
-            "training": {"steps": 2, "batch_tokens": 300, "threads": 1, "device": "cpu", **training},
-            "evaluation": {"bootstrap": 10},
-        },
-        "the test",
-    )
+    return translation({"name": "transformer", "size": "tiny", "num_layers": 1}, steps=2, **training)
 
 
 @pytest.fixture

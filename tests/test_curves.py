@@ -15,9 +15,9 @@ from heed.runs.train import train_config
 from heed.show.curves import Curves, Line, Panel, curves_scene, curves_to_text, scale_of
 from heed.show.scene import to_svg
 from heed.show.shown import ShownCurves
-from heed.tasks import check_config
 from heed.tasks.base.curves import Log, curves_of
 from heed.training.progress import Quiet
+from resuming import translation
 
 
 @pytest.fixture
@@ -26,15 +26,7 @@ def call(capsys):
 
 
 def copying(model="bahdanau", **training):
-    return check_config(
-        {
-            "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 8, "test": 8},
-            "model": {"name": model, "size": "tiny"},
-            "training": {"steps": 8, "validate_every": 2, "threads": 1, "device": "cpu", **training},
-            "evaluation": {"bootstrap": 10},
-        },
-        "the test",
-    )
+    return translation({"name": model, "size": "tiny"}, **{"steps": 8, **training})
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,17 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from heed.cli.app import app
 from heed.config import short_config_text
 from heed.errors import ConfigError
 from heed.tasks import capability_table, check_config, missing, options_of, task_names
 from heed.tasks.run import Run
+from pages import ROOT, blocks, page
 from test_imports import LAYERS
 
-ROOT = Path(__file__).parent.parent
-
-
-def page(name):
-    return (ROOT / name).read_text(encoding="utf-8")
+COMMANDS = get_command(app).commands
 
 
 def test_the_configuration_page_lists_every_field_as_it_is():
@@ -46,17 +45,14 @@ def test_the_readme_is_short():
     assert len(page("README.md").split()) <= 900, "move what a newcomer does not need to the page where it belongs"
 
 
-def test_the_first_steps_configuration_is_valid():
-    (block,) = re.findall(r"```yaml\n(.*?)```", page("docs/first-steps.md"), flags=re.DOTALL)
-    check_config(yaml.safe_load(block), "docs/first-steps.md")
+@pytest.mark.parametrize("name", ["docs/first-steps.md", "docs/data.md", "docs/low-resource.md"])
+def test_the_configuration_on_a_page_is_valid(name):
+    (block,) = blocks(page(name), "yaml")
+    check_config(yaml.safe_load(block), name)
 
 
 @pytest.mark.parametrize("name", ["README", *(f"docs/{path.stem}" for path in sorted((ROOT / "docs").glob("*.md")))])
 def test_the_commands_on_a_page_can_be_given(name):
-    from typer.main import get_command
-
-    from heed.cli.app import app
-
     text = page(f"{name}.md").replace("\\\n", "")
     blocks = "".join(re.findall(r"^ *```.*?^ *```", text, flags=re.MULTILINE | re.DOTALL))
     blocks = blocks.replace(" && heed ", "\nheed ")
@@ -72,7 +68,7 @@ def test_the_commands_on_a_page_can_be_given(name):
     assert wanted.get(Path(name).stem, set()) <= {command for command, _ in given}
     for command, words in given:
         words = shlex.split(re.split(r" [>|] ", words)[0], comments=True)
-        parser = get_command(app).commands[command]
+        parser = COMMANDS[command]
         if words and words[0].startswith("--"):  # text that names an option
             assert words[0] == "--help" or any(words[0] in one.opts for one in parser.params), words
             continue

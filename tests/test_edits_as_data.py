@@ -14,7 +14,6 @@ from heed.show.shown import map_to_text
 from heed.watch import palette
 from heed.watch.edits import EDITS, edit_of, edits_of
 from heed.watch.maps import Axis, Map
-from small_runs import SMALL, write_data
 
 WEIGHTS = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]]])  # (1 row, 1 head, 2 queries, 3 keys)
 POSITIONS = torch.tensor([[0, 1]])
@@ -89,11 +88,8 @@ def test_texts_are_json_or_files_with_it(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    write_data(folder)
-    SMALL["translation"].trained(folder, folder / "run")
-    return heed.load(folder / "run")
+def run(small_run):
+    return heed.load(small_run("translation"))
 
 
 def test_the_same_edit_acts_from_python_json_and_the_command_line(run, capsys, tmp_path):
@@ -171,10 +167,9 @@ def test_a_weight_is_set_among_the_keys_that_may_be_attended_to():
 
 
 @pytest.mark.parametrize("name", ["translation", "language_modelling", "classification"])
-def test_a_cell_gets_the_weight_that_its_edit_sets_in_steps_too(name, tmp_path):
-    write_data(tmp_path)
+def test_a_cell_gets_the_weight_that_its_edit_sets_in_steps_too(name, untrained):
     model = {"translation": "transformer", "language_modelling": "gpt", "classification": "encoder"}[name]
-    run = SMALL[name].untrained(tmp_path, tmp_path, model, {})
+    run = untrained(name, model)
     text = "one two three"
     options = {"target": "ONE TWO"} if name == "translation" else {}
     look = run.look(text, layer=0, head=0, **options)

@@ -15,9 +15,8 @@ from heed.watch.equal_weights import EqualWeights, UniformEffect
 from small_runs import SMALL, WORDS
 
 
-def widened(name, model, data, folder, factor=3.0):
-    """An untrained run with larger weights, so that its outputs differ between examples and under edits."""
-    run = SMALL[name].untrained(data, folder, model, {})
+def widened(run, factor=3.0):
+    """A run with larger weights, so that its outputs differ between examples and under edits."""
     with torch.no_grad():
         for parameter in run.model.parameters():
             parameter.mul_(factor)
@@ -38,8 +37,8 @@ def widened(name, model, data, folder, factor=3.0):
         ("images", "vit", {"encoder"}),
     ],
 )
-def test_each_attention_is_scored_as_under_the_edit(name, model, mechanisms, data, tmp_path):
-    run = widened(name, model, data, tmp_path)
+def test_each_attention_is_scored_as_under_the_edit(name, model, mechanisms, untrained):
+    run = widened(untrained(name, model))
     found, examples = run.equal_weights("valid"), run.examples("valid")
     whole = run.outcomes(examples)
     assert (found.measure.score(), found.examples) == (whole.measures[0].score(), len(examples))
@@ -58,8 +57,8 @@ def test_each_attention_is_scored_as_under_the_edit(name, model, mechanisms, dat
             assert one.outputs_changed.value == np.mean(different)
 
 
-def test_intervals_are_paired_by_example(data, tmp_path):
-    run = widened("classification", "rnn", data, tmp_path, 4.0)
+def test_intervals_are_paired_by_example(untrained):
+    run = widened(untrained("classification", "rnn"), 4.0)
     run.config = run.config.model_copy(
         update={"evaluation": run.config.evaluation.model_copy(update={"bootstrap": 4_000})}
     )
@@ -79,8 +78,8 @@ def test_intervals_are_paired_by_example(data, tmp_path):
     assert found.outputs_changed.value == np.mean(before != after)
 
 
-def test_what_no_example_shows_has_the_exact_interval(data, tmp_path):
-    run = SMALL["classification"].untrained(data, tmp_path, "rnn", {})
+def test_what_no_example_shows_has_the_exact_interval(untrained):
+    run = untrained("classification", "rnn")
     with torch.no_grad():
         run.model.output.weight.zero_()  # the label is that of the bias
     found = run.equal_weights([("one two", "a")] * 50)
@@ -96,9 +95,8 @@ def test_the_lines_are_in_the_unit_of_the_measure():
     ]
 
 
-def test_the_command_prints_lines_and_the_same_as_data(data, tmp_path, capsys):
-    small, run = SMALL["translation"], tmp_path / "run"
-    small.trained(data, run)
+def test_the_command_prints_lines_and_the_same_as_data(data, small_run, capsys):
+    run = small_run("translation")
     known = heed.load(run).equal_weights("valid")
     words = ("evaluate", run, "--equal-weights")
     code, out, err = call(capsys, *words, "--split", "valid")
@@ -106,7 +104,7 @@ def test_the_command_prints_lines_and_the_same_as_data(data, tmp_path, capsys):
     assert f"valid: {known}" in out and out.startswith("valid: 6 pairs")
     report = json.loads(call(capsys, *words, "--split", "valid", "--json")[1])["valid"]
     assert report["equal_weights"] == json.loads(to_json(known.to_json())) and "examples" in report
-    file = data / small.train
+    file = data / SMALL["translation"].train
     report = json.loads(call(capsys, *words, file, "--json")[1])[str(file)]
     assert report["equal_weights"]["examples"] == len(heed.load(run).read([file]))
     assert report["equal_weights"] == json.loads(to_json(heed.load(run).equal_weights(str(file)).to_json()))
@@ -115,8 +113,8 @@ def test_the_command_prints_lines_and_the_same_as_data(data, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "model"), [("images", "cnn"), ("tagging", "rnn"), ("table", "mlp")])
-def test_a_model_without_attention_is_refused(name, model, data, tmp_path):
-    run = SMALL[name].untrained(data, tmp_path, model, {})
+def test_a_model_without_attention_is_refused(name, model, untrained):
+    run = untrained(name, model)
     with pytest.raises(ConfigError, match=r"^this model has no attention, so equal weights do not apply$"):
         run.equal_weights("valid")
     with pytest.raises(ConfigError, match="the data has no split 'tset'"):

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,10 +22,11 @@ from heed.exchange import ctranslate2 as exporting
 from heed.exchange.ctranslate2 import CTranslate2Writer, write_model
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.transformer import Transformer, TransformerConfig
+from pages import page
 
 pytest.importorskip("ctranslate2")
 
-PAGE = (Path(__file__).parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
+PAGE = page("docs/export.md")
 FORBIDDEN = (0, 1, 2)
 SOURCE = TextTokenizer.train_characters(["abcdefghijklmnopqrst uvwxyz,.\n\t\u00e4\u5b57"])
 TARGET = TextTokenizer.train(["a bat sat on a mat, a cat ate the bat"] * 9, TokenizerConfig(kind="bpe", vocab_size=40))

@@ -16,6 +16,7 @@ from heed.tasks.run import Run
 from heed.training.cost import Cost
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
+from resuming import train, translation
 
 pytestmark = pytest.mark.usefixtures("as_installed")  # hundreds of runs: checks of shapes take a third of their time
 SMALL = {"batch_tokens": 150, "threads": 1, "device": "cpu", "precision": "float32", "steps": 2}
@@ -24,14 +25,10 @@ OLD = "the old output\n"
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
-    config = {
-        "data": {"name": "copy", "length": [2, 4], "train": 40, "valid": 4, "test": 6},
-        "model": {"name": "transformer", "d_model": 8, "num_heads": 2, "num_layers": 1, "d_ff": 8},
-        "training": SMALL,
-        "evaluation": {"bootstrap": 10},
-    }
+    model = {"name": "transformer", "d_model": 8, "num_heads": 2, "num_layers": 1, "d_ff": 8}
+    data = {"length": [2, 4], "train": 40, "valid": 4, "test": 6}
     out = tmp_path_factory.mktemp("runs") / "translator"
-    train_config(check_config(config, "the test"), out, Quiet())
+    train(out, translation(model, data, steps=2))
     return out
 
 

@@ -11,12 +11,12 @@ import torch
 from heed.data.batch import pad_rows, pad_shifted
 from heed.data.tokens.special import OWN
 from heed.runs.train import train_config
-from heed.tasks import check_config
 from heed.tasks.contracts import Batch
 from heed.training.batches import Feed, draws
 from heed.training.cost import Cost
 from heed.training.progress import Quiet
 from reporters import Stopper
+from resuming import translation
 
 
 def threads():
@@ -60,16 +60,7 @@ def test_no_more_than_two_items_are_ahead():
 
 
 def config(**training):
-    return check_config(
-        {
-            "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 16, "test": 16},
-            "tokenizer": {"kind": "bpe", "vocab_size": 60},
-            "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, "dropout": 0.3},
-            "training": {"steps": 6, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2, **training},
-            "evaluation": {"bootstrap": 10},
-        },
-        "the test",
-    )
+    return translation(tokenizer={"kind": "bpe", "vocab_size": 60}, **training)
 
 
 @pytest.fixture

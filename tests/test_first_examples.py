@@ -5,7 +5,6 @@ stand run for a few updates here, and as they stand with `make slow`.
 """
 
 import ast
-import contextlib
 import importlib
 import io
 import re
@@ -16,19 +15,19 @@ from pathlib import Path
 import pytest
 
 import heed
+import pages
 from commands import call, failing
-from heed.cli import main
+from pages import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
 SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=2", "model.size=tiny"]
 SIZES = {"train": 40, "valid": 6, "test": 60}
 OTHERS = {  # pages without such an example, and what tries their commands instead
     "numbers": "tests/test_numbers.py",
-    "text": "tests/test_tutorials.py",
-    "tasks": "tests/test_tutorials.py",
-    "looking": "tests/test_tutorials.py",
-    "low-resource": "tests/test_pages.py",
+    "text": "tests/test_page_commands.py",
+    "tasks": "tests/test_page_commands.py",
+    "looking": "tests/test_page_commands.py",
+    "low-resource": "tests/test_page_commands.py",
     "systems": "tests/test_systems.py",
     "export": "tests/test_export.py",
     "huggingface": "tests/test_checkpoints_bert.py",
@@ -94,11 +93,7 @@ def printed(words):
     if words[0] == "python":
         importlib.import_module(Path(words[1]).stem).main(words[2:])
         return "files"
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(words[1:])
-    assert not ended.value.code, f"{shlex.join(words)}: {err.getvalue()}"
-    return out.getvalue()
+    return pages.printed(words[1:])
 
 
 @pytest.fixture

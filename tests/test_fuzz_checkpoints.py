@@ -10,20 +10,19 @@ import shutil
 import jaxtyping
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed, settings
 from PIL import Image
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 import marian
-from fuzzing import answer, damages
+from fuzzing import FEW, SEED, answer, damages
 from test_checkpoints_bert import bert, distilbert, roberta, xlm_roberta
 from test_checkpoints_gpt2 import gpt2
 from test_checkpoints_vit import vit
 from tokenizer_folders import spm_saved
 
 MUTATIONS = int(os.environ.get("HEED_FUZZ", "4"))
-SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
 
 
 def whole_tokenizer(folder):
@@ -71,13 +70,7 @@ def test_damage_to_a_checkpoint_is_refused_in_one_line_or_does_no_harm(name, tmp
     problems = []
 
     @seed(SEED)
-    @settings(
-        max_examples=MUTATIONS,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(FEW, max_examples=MUTATIONS)
     @given(damages(whole))
     def damage_and_import(damage):
         for one in (folder, run):

@@ -7,19 +7,15 @@ import json
 import shutil
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed
 
-from fuzzing import answer, fields_of, odd_files, odd_words
-from small_runs import SMALL, write_data
-from test_fuzz_runs import MUTATIONS, SEED
+from fuzzing import FEW, MUTATIONS, SEED, answer, fields_of, odd_files, odd_words
+from small_runs import SMALL
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_odd_words_are_answered_or_refused_in_one_line(name, tmp_path, monkeypatch, as_installed):
-    small, whole, desk, data = SMALL[name], tmp_path / "whole", tmp_path / "desk", tmp_path / "data"
-    data.mkdir()
-    write_data(data)
-    small.trained(data, whole)
+def test_odd_words_are_answered_or_refused_in_one_line(name, data, small_run, tmp_path, monkeypatch, as_installed):
+    small, whole, desk = SMALL[name], small_run(name), tmp_path / "desk"
     files, problems = str(data / small.train), []
     own = [f"{key}={json.dumps(value)}" for key, value in small.settings.items() if value is not None]
     commands = small.commands("run", str(whole), data, desk / "out") | {
@@ -35,13 +31,7 @@ def test_odd_words_are_answered_or_refused_in_one_line(name, tmp_path, monkeypat
     }
 
     @seed(f"{SEED} {name}")
-    @settings(
-        max_examples=MUTATIONS,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @FEW
     @given(odd_words(commands, fields_of(name, small.model), name, files))
     def ask(asked):
         shutil.rmtree(desk, ignore_errors=True)

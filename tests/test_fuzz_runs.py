@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
 import heed
-from fuzzing import STRAY, Damage, answer, becomes, damages, seal_again
+from fuzzing import FEW, MUTATIONS, SEED, STRAY, Damage, answer, becomes, damages, seal_again
 from heed.storage.files import CHECKSUMS
 from small_runs import SMALL
 
-MUTATIONS = int(os.environ.get("HEED_FUZZ", "12"))
-SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
 ANSWERS = ("predict", "look", "evaluate", "ensemble")
 """Commands whose output is the same each time; it may then not change without a word."""
 
@@ -28,10 +26,9 @@ ANSWERS = ("predict", "look", "evaluate", "ensemble")
 class Bench:
     """A small run, a whole copy of it, and what each command answers to the whole one."""
 
-    def __init__(self, name: str, data: Path, home: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, name: str, data: Path, whole: Path, home: Path, patch: pytest.MonkeyPatch) -> None:
         self.task, self.patch = name, patch
-        self.run, self.whole, self.out = home / name, home / "whole", home / "out"
-        SMALL[name].trained(data, self.whole)
+        self.run, self.whole, self.out = home / name, whole, home / "out"
         self.commands = SMALL[name].commands(str(self.run), str(self.whole), data, self.out)
         self.before = {command: self.ask(command) for command in self.commands}
         for command, found in self.before.items():
@@ -61,9 +58,17 @@ class Bench:
         return ""
 
 
+BENCHES: dict[str, Bench] = {}
+
+
 @pytest.fixture
-def bench(request, data, tmp_path, monkeypatch, as_installed):
-    return Bench(request.param, data, tmp_path, monkeypatch)
+def bench(request, data, small_run, tmp_path, monkeypatch, as_installed):
+    """The bench of a task, which asks each command about the undamaged run once."""
+    name = request.param
+    if name not in BENCHES:
+        BENCHES[name] = Bench(name, data, small_run(name), tmp_path, monkeypatch)
+    BENCHES[name].patch = monkeypatch
+    return BENCHES[name]
 
 
 @pytest.mark.parametrize("bench", SMALL, indirect=True)
@@ -72,13 +77,7 @@ def test_damage_is_answered_as_before_or_with_one_line(bench):
     able = [command for command, found in bench.before.items() if found.code == 0]
 
     @seed(SEED)
-    @settings(
-        max_examples=MUTATIONS,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],  # a damage is one small change: there is nothing to shrink
-        suppress_health_check=list(HealthCheck),
-    )
+    @FEW
     @given(damages(bench.whole), st.sampled_from(["kept", "removed", "made anew"]), st.sampled_from(able))
     def damage_and_ask(damage, sealed, command):
         if wrong := bench.wrong_with(command, damage, sealed):

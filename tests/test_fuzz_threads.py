@@ -11,22 +11,18 @@ import numpy as np
 import pytest
 
 import heed
+from fuzzing import SEED
 from heed.generation import SamplingOptions
 from heed.tasks import tasks_with
-from small_runs import SMALL, write_data
-from test_fuzz_runs import SEED
+from small_runs import SMALL
 
 CALLS = 40 * int(os.environ.get("HEED_FUZZ", "5"))
 TEXTS = ("one two", "three four five one", "two", "seven six one two three")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    write_data(folder)
-    for name, small in SMALL.items():
-        small.trained(folder, folder / name)
-    return {name: heed.load(folder / name) for name in SMALL}
+def runs(small_run):
+    return {name: heed.load(small_run(name)) for name in SMALL}
 
 
 def inputs(name, folder):
@@ -42,10 +38,10 @@ def inputs(name, folder):
     return list(TEXTS)
 
 
-def asked(runs):
+def asked(runs, data):
     """Functions of no argument, by task, method and input, that ask a run."""
     for name, run in runs.items():
-        for place, given in enumerate(inputs(name, run.folder.parent)):
+        for place, given in enumerate(inputs(name, data)):
             options = {"length": 5, "sampling": SamplingOptions(seed=2)} if name == "language_modelling" else {}
             yield (name, "predict", place), lambda run=run, given=given, options=options: run.predict(given, **options)
             if SMALL[name].look:
@@ -54,8 +50,8 @@ def asked(runs):
                 yield (name, "attribute", place), lambda run=run, given=given: run.attribute(given, method="loo")
 
 
-def test_threads_that_share_runs_answer_as_one_does(runs, as_installed):
-    calls = dict(asked(runs))
+def test_threads_that_share_runs_answer_as_one_does(runs, data, as_installed):
+    calls = dict(asked(runs, data))
     assert {name for name, _, _ in calls} == {*SMALL}
     alone = {what: repr(call()) for what, call in calls.items()}
     chosen = random.Random(SEED).choices(sorted(calls), k=CALLS)

@@ -12,7 +12,6 @@ from heed.data.examples import evenly
 from heed.evaluation.measures import share
 from heed.runs.heads import corrected, score_heads
 from heed.tasks.heads.alignment import aligned_heads
-from small_runs import SMALL
 
 
 @pytest.mark.parametrize(
@@ -24,8 +23,8 @@ from small_runs import SMALL
         ("dialogue", "hred", 1.0, {"turns", "words"}),  # a conversation has several responses
     ],
 )
-def test_changes_are_those_of_score_and_loss_with_and_without_the_head(name, model, factor, mechanisms, data, tmp_path):
-    run = SMALL[name].untrained(data, tmp_path, model, {})
+def test_changes_are_those_of_score_and_loss_with_and_without_the_head(name, model, factor, mechanisms, untrained):
+    run = untrained(name, model)
     with torch.no_grad():
         for parameter in run.model.parameters():
             parameter.mul_(factor)
@@ -45,13 +44,13 @@ def test_changes_are_those_of_score_and_loss_with_and_without_the_head(name, mod
 
 
 @pytest.mark.parametrize("name", ["translation", "language_modelling", "tagging", "pretraining", "dialogue"])
-def test_runs_of_every_kind_have_heads(name, data, tmp_path, capsys):
-    SMALL[name].trained(data, tmp_path / "run")
+def test_runs_of_every_kind_have_heads(name, small_run, capsys):
+    run = small_run(name)
     if name == "tagging":  # its small run is recurrent
-        code, _, err = call(capsys, "heads", tmp_path / "run")
+        code, _, err = call(capsys, "heads", run)
         assert code == 2 and "this model has no attention, so it has no heads" in err
         return
-    code, out, err = call(capsys, "heads", tmp_path / "run", "--json", "--examples", 3)
+    code, out, err = call(capsys, "heads", run, "--json", "--examples", 3)
     assert code == 0, err
     report = json.loads(out)
     assert report["heads"] and all(
@@ -59,10 +58,10 @@ def test_runs_of_every_kind_have_heads(name, data, tmp_path, capsys):
         and one["matters"] == (one["p"] <= 0.05)
         for one in report["heads"]
     )
-    code, out, _ = call(capsys, "heads", tmp_path / "run", "--examples", 3)
+    code, out, _ = call(capsys, "heads", run, "--examples", 3)
     assert code == 0 and "the change without each head" in out and "layer 0 head  0" in out
     assert f"* p <= 0.05 after Holm's correction for {len(report['heads'])} heads" in out
-    code, _, err = call(capsys, "heads", tmp_path / "run", "--split", "tset")
+    code, _, err = call(capsys, "heads", run, "--split", "tset")
     assert code == 2 and "this run has no set 'tset'" in err
 
 

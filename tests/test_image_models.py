@@ -144,10 +144,7 @@ def test_a_convolutional_stem_is_convolutions_that_halve():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"patch_size": 5},
-            r"patches of 5 x 5 pixels .*, one every 5 pixels, do not cover .* 12 x 8 .*patch_size to one of 2, 4",
-        ),
+        ({"patch_size": 5}, r"patches of 5 x 5 pixels .*, one every 5 pixels, do not cover .* 12 x 8 .*patch_size to"),
         ({"patch_size": 16}, r"patches of 16 x 16 pixels .*, one every 16 pixels, do not cover a picture of 12 x 8"),
         ({"patch_size": 4, "stride": 3}, r"patches of 4 x 4 pixels .*, one every 3 pixels, do not cover .*height 12"),
         ({"patch_size": 4, "stride": 8}, r"model.stride is 8, but model.patch_size is 4: .*; set model.stride to at"),

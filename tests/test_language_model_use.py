@@ -4,16 +4,16 @@ import json
 import re
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 
 import heed
-from commands import call, output_of
+from commands import call
 from continuing import random_run, trained_run, write_texts
 from heed.cli import main
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
+from pages import page
 from test_dialogue import Terminal
 
 PROMPTS = ["I love", "They eat the café with", "W"]
@@ -235,7 +235,7 @@ def test_options_that_say_nothing_are_refused(folder, capsys, words, message):
 # --- the page
 
 
-PAGE = (Path(__file__).parents[1] / "docs" / "language-models.md").read_text(encoding="utf-8")
+PAGE = page("docs/language-models.md")
 
 
 def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
@@ -260,35 +260,3 @@ def test_the_program_of_the_page_runs(folder, capsys):
     (block,) = re.findall(r"```python\n(.*?)```", PAGE[PAGE.index("### Continue a text") :], flags=re.DOTALL)
     exec(compile(block.replace("RUN", str(folder)), "page", "exec"), {})
     assert capsys.readouterr().out
-
-
-FEW = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5", "data.context=16"]
-TINY = {
-    "gpt": ["model.d_model=8", "model.num_heads=2", "model.num_layers=1", "training.batch_tokens=64"],
-    "rnn": ["model.d_embedding=8", "model.d_hidden=8", "training.batch_tokens=64"],
-}
-
-
-def commands():
-    trains_and_scores = PAGE.split("heed predict RUN")[0].rpartition("```sh")[0]
-    for block in re.findall(r"```sh\n(.*?)```", trains_and_scores, flags=re.DOTALL):
-        for line in block.splitlines():
-            yield shlex.split(line, comments=True)[1:]
-
-
-def test_the_commands_of_the_page_run_in_order(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_texts").mkdir()
-    for n in range(30):
-        (tmp_path / "my_texts" / f"{n}.txt").write_text(f"I love eating pizza with my friend {n}.\n" * 3)
-    (tmp_path / "book.txt").write_text("".join(f"The old man of number {n} sees a house.\n" for n in range(40)))
-    (tmp_path / "other.txt").write_text("A quick fox, quite new; it loves pizza!\n" * 40)
-    shown = ""
-    for words in commands():
-        if words[0] == "compare":  # of runs on the same documents
-            words = [word.replace("book", "again") for word in words]
-            output_of(capsys, "train", "language_modelling", "my_texts/", "--out", "again", *FEW, *TINY["gpt"])
-        more = [*FEW, *([] if "--from" in words else TINY["rnn" if "rnn" in words else "gpt"])]
-        shown += output_of(capsys, *words, *(more if words[0] == "train" else []))
-    assert "bits per byte" in shown and "every token is scored once" in shown
-    assert {"shelf", "book", "further"} <= {path.name for path in tmp_path.iterdir()}

@@ -18,7 +18,6 @@ from heed.show.shown import ShownLook
 from heed.watch.looks import Look, Shading
 from heed.watch.maps import Axis, Map, Part
 from heed.watch.picture_looks import Distances, PictureLook, PictureMap
-from small_runs import SMALL, write_data
 
 AXIS = Axis("text", "word", ("a", "b\ud800", "<c>"), (Part("one", 0, 1), Part("two", 1, 3)))
 
@@ -119,11 +118,10 @@ def test_a_map_without_rows_and_one_without_columns_are_written():
     assert_written(json.loads(ShownLook(look, False).json()), look)
 
 
-def test_numpy_saves_the_weights_of_a_look_as_the_page_shows(tmp_path, monkeypatch):
+def test_numpy_saves_the_weights_of_a_look_as_the_page_shows(untrained, tmp_path, monkeypatch):
     page = (Path(__file__).parent.parent / "docs" / "looking.md").read_text(encoding="utf-8")
     (example,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "savez" in block)
-    write_data(tmp_path)
-    run = SMALL["translation"].untrained(tmp_path, tmp_path, "transformer", {})
+    run = untrained("translation", "transformer")
     monkeypatch.chdir(tmp_path)
     exec(example, {"run": run})
     look, saved = run.look("How are you?"), np.load("look.npz")

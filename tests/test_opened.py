@@ -33,14 +33,9 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def run_of(data, tmp_path):
-    return lambda task, model, **head: SMALL[task].untrained(data, tmp_path / "run", model, head)
-
-
 @pytest.mark.parametrize(("task", "model", "head", "mechanisms"), CASES)
-def test_every_weight_is_what_its_numbers_give(run_of, data, task, model, head, mechanisms):
-    run = run_of(task, model, **head)
+def test_every_weight_is_what_its_numbers_give(untrained, data, task, model, head, mechanisms):
+    run = untrained(task, model, **head)
     (given,) = SMALL[task].look
     options = {"map": "attention"} if task == "images" else {}
     several = ["one two", "three one two", "two"]  # turns: the words of each have a softmax of their own
@@ -50,9 +45,9 @@ def test_every_weight_is_what_its_numbers_give(run_of, data, task, model, head, 
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize(("task", "model"), [("translation", "luong"), ("tagging", "self_rnn"), ("dialogue", "hred")])
-def test_every_score_opens(run_of, task, model, score):
+def test_every_score_opens(untrained, task, model, score):
     one_way = {"bidirectional": False} if model == "hred" else {}  # a dot product needs equal widths
-    run = run_of(task, model, score=score, **one_way)
+    run = untrained(task, model, score=score, **one_way)
     assert open_each(run, "one two three")
     look = run.look("one two three", mechanism=run.look("one two three").maps[0].mechanism)
     one = look.number(0, 0).opened.number
@@ -61,8 +56,8 @@ def test_every_score_opens(run_of, task, model, score):
     assert float(products.sum()) * (1 if one.scale is None else one.scale) == pytest.approx(one.score, abs=1e-9)
 
 
-def test_a_masked_key_has_weight_0_and_what_there_is_not_is_named(run_of):
-    run = run_of("language_modelling", "gpt")
+def test_a_masked_key_has_weight_0_and_what_there_is_not_is_named(untrained):
+    run = untrained("language_modelling", "gpt")
     look = run.look("one two three", given=True, layer=0, head=0)
     number = look.number(0, 2)
     assert number.weight == run_numpy(number) == 0 and "may not attend to this key" in number.text()
@@ -79,8 +74,8 @@ def test_a_masked_key_has_weight_0_and_what_there_is_not_is_named(run_of):
         number.svg()
 
 
-def test_a_mean_over_heads_opens_into_its_heads(run_of):
-    run = run_of("translation", "transformer")
+def test_a_mean_over_heads_opens_into_its_heads(untrained):
+    run = untrained("translation", "transformer")
     with pytest.raises(ConfigError, match="several attentions are shown, so choose one with mechanism, layer and head"):
         run.look("one two three").number(0, 0)
     with pytest.raises(ConfigError, match="no weight can be opened"):
@@ -98,8 +93,8 @@ def test_a_mean_over_heads_opens_into_its_heads(run_of):
     assert content["format"] == "heed-number-1" and content["drawn"] == pytest.approx(number.weight, abs=1e-6)
 
 
-def test_the_output_row_is_the_heads_joined_and_projected(run_of):
-    run = run_of("translation", "transformer")
+def test_the_output_row_is_the_heads_joined_and_projected(untrained):
+    run = untrained("translation", "transformer")
     one = run.look("one two three", mechanism="encoder").number(1, 0).opened.number
     heads = [run.look("one two three", mechanism="encoder", head=h).number(1, 0) for h in range(len(one.heads))]
     joined = torch.cat([each.opened.number.context for each in heads])
@@ -112,19 +107,19 @@ def test_the_output_row_is_the_heads_joined_and_projected(run_of):
         torch.testing.assert_close(n.context, weights @ n.values, atol=1e-6, rtol=0)
 
 
-def test_an_edited_weight_says_so(run_of):
-    run = run_of("translation", "luong")
+def test_an_edited_weight_says_so(untrained):
+    run = untrained("translation", "luong")
     look = run.look("one two three", edits=[Uniform("cross")])
     number = look.number(0, 0)
     assert "an edit has replaced the weight" in number.text() and "# an edit replaced it" in number.numpy()
     assert run_numpy(number) == pytest.approx(number.weight, abs=1e-6) == pytest.approx(1 / len(look.maps[0].key))
 
 
-def test_the_command_prints_and_writes_a_number(run_of, data, tmp_path, capsys):
-    SMALL["translation"].trained(data, tmp_path / "trained")
-    base = ["look", str(tmp_path / "trained"), "one two", "--number", "0", "1"]
+def test_the_command_prints_and_writes_a_number(small_run, tmp_path, capsys):
+    run = small_run("translation")
+    base = ["look", str(run), "one two", "--number", "0", "1"]
     code, out, _ = call(capsys, *base)
-    look = heed.load(tmp_path / "trained").look("one two")
+    look = heed.load(run).look("one two")
     assert code == 0 and out == look.number(0, 1).text() + "\n" and f"weight {look.number(0, 1).weight:.6f}" in out
     code, out, _ = call(capsys, *base, "--numpy")
     found = {}

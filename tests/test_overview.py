@@ -17,7 +17,6 @@ from heed.show.shown import ShownLook
 from heed.watch.looks import Look
 from heed.watch.maps import Axis, Map
 from heed.watch.remarks import entropy
-from small_runs import SMALL, write_data
 
 
 def made(weights, layer=0, head=0, mechanism="encoder", mask=None):
@@ -98,21 +97,19 @@ def test_labels_of_thumbnails_do_not_overlap():
     assert all(b - a > 6.2 * len(items[0].text) for a, b in pairwise(starts))
 
 
-def test_the_command_and_python_draw_all_layers_and_heads(tmp_path_factory, capsys):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    SMALL["translation"].trained(folder, folder / "run")
-    run = heed.load(folder / "run")
+def test_the_command_and_python_draw_all_layers_and_heads(small_run, tmp_path, capsys):
+    folder = small_run("translation")
+    run = heed.load(folder)
     text = run.examples("valid")[0].source
     every_map = run.look(text, layer="all", head="all").maps
     assert [str(map) for map in run.look(text, overview=True).maps] == [str(map) for map in every_map]
-    code, out, err = call(capsys, "look", folder / "run", text, "--overview")
+    code, out, err = call(capsys, "look", folder, text, "--overview")
     assert code == 0 and out.count(" H") + out.count("H0") >= len({map.mechanism for map in every_map}), err
     for ending in ("html", "svg", "json"):
-        out = folder / f"look.{ending}"
-        assert call(capsys, "look", folder / "run", text, "--sort", "entropy", "--out", out)[0] == 0
+        out = tmp_path / f"look.{ending}"
+        assert call(capsys, "look", folder, text, "--sort", "entropy", "--out", out)[0] == 0
         assert out.exists()
-    code, _, err = call(capsys, "look", folder / "run", text, "--sort", "size")
+    code, _, err = call(capsys, "look", folder, text, "--sort", "size")
     assert code == 2 and "sort is 'size'; valid: entropy" in err
     with pytest.raises(ConfigError, match="sort is 'size'"):
         run.look(text, sort="size")

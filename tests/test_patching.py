@@ -16,18 +16,11 @@ from heed.watch.looks import Look
 from heed.watch.maps import Axis, Map
 from heed.watch.patching import Patching, sites_of
 from heed.watch.trace import trace
-from small_runs import SMALL
 from test_conformance import usable
 from test_look_imported import gpt2, imported
 
 TEXT, OTHER = "one two three four", "one five three six"
 WITHOUT_STATES = {"bag", "cnn", "mlp", "attention_only"}
-
-
-@pytest.fixture
-def untrained(data, tmp_path):
-    """Untrained runs."""
-    return lambda task, model, **head: SMALL[task].untrained(data, tmp_path, model, head)
 
 
 def every_model():

@@ -171,19 +171,11 @@ def test_a_table_names_pictures_in_a_folder_as_on_windows_or_by_id(tmp_path, cap
 @pytest.mark.parametrize(
     ("row", "settings", "said"),
     [
-        (
-            "9",
-            (),
-            "labels/train.csv' line 4 names '9', but there is no file '{0}/labels/9', also with no ending such as",
-        ),
+        ("9", (), "labels/train.csv' line 4 names '9', but there is no file '{0}/labels/9', also with no ending such"),
         ("9", (), "paths are relative to the table; data.folder sets another folder; data.bad_lines=skip"),
         ("9", ("data.folder=photos/deep",), "there is no file '{}/photos/deep/9'"),
         ("9", ("data.folder=photos/deep",), "paths are relative to data.folder, {}/photos/deep;"),
-        (
-            "3",
-            ("data.folder=photos/deep",),
-            "names '3', but there are {0}/photos/deep/3.jpg, {0}/photos/deep/3.png; add",
-        ),
+        ("3", ("data.folder=photos/deep",), "names '3', but there are {0}/photos/deep/3.jpg, {0}/photos/deep/3.png"),
     ],
 )
 def test_a_picture_that_a_table_names_in_vain_is_named_with_file_line_and_remedy(

@@ -14,20 +14,13 @@ from heed.tasks import check_config, task_class
 from heed.training.device import kept_bytes, kept_inside, recompute_blocks, recomputed_blocks
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
+from resuming import translation
 
 TRANSFORMER = {"name": "transformer", "size": "tiny", "num_layers": 3, "dropout": 0.3, "attention_dropout": 0.2}
 
 
 def config(model=TRANSFORMER, **training):
-    return check_config(
-        {
-            "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 8, "test": 8},
-            "model": model,
-            "training": {"steps": 3, "batch_tokens": 300, "threads": 1, "device": "cpu", **training},
-            "evaluation": {"bootstrap": 10},
-        },
-        "the test",
-    )
+    return translation(model, **{"steps": 3, "batch_tokens": 300, **training})
 
 
 def tagging(tmp_path, **training):

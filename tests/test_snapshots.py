@@ -12,7 +12,7 @@ from commands import call
 from heed.errors import RunError
 from heed.training.checkpoint import Progress
 from reporters import Killed, Killer
-from test_resume import train, translation
+from resuming import train, translation
 
 SHARES = [0.2, 0.5, 1]
 

@@ -13,33 +13,15 @@ import pytest
 import yaml
 
 import heed
+from resuming import translation
 
-SETTINGS = {
-    "task": "translation",
-    "data": {"name": "copy", "length": [2, 4], "train": 60, "valid": 10, "test": 10},
-    "model": {"name": "bahdanau", "d_embedding": 8, "d_hidden": 8, "d_attention": 8},
-    "training": {"steps": 1, "batch_tokens": 100, "threads": 1, "device": "cpu"},
-    "generation": {"max_length": 5},
-    "evaluation": {"bootstrap": 5},
-}
-NEVER = {
-    "PIL",
-    "scipy",
-    "sklearn",
-    "sacrebleu",
-    "seqeval",
-    "pandas",
-    "matplotlib",
-    "tensorboard",
-    "datasets",
-    "ctranslate2",
-}
+NEVER = {*"PIL scipy sklearn sacrebleu seqeval pandas matplotlib tensorboard datasets ctranslate2".split()}
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     path = tmp_path_factory.mktemp("config") / "copy.yaml"
-    path.write_text(yaml.safe_dump(SETTINGS))
+    path.write_text(yaml.safe_dump(translation(steps=1).model_dump(mode="json", by_alias=True)))
     return path
 
 
@@ -88,9 +70,6 @@ def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_th
     assert not refused[1] & NEVER and not other_models(refused[1], "bahdanau")
     assert "torch._dynamo" not in trained[1]
     assert "heed.models.gpt" in one[1] and not other_models(one[1], "bahdanau", "gpt")
-
-
-# --- one of something
 
 
 # --- what pyproject.toml asks for is what the code imports, so that an install is neither short nor long of a package

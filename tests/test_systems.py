@@ -1,7 +1,5 @@
 """docs/systems.md: every command of it runs, on the smallest data and with networks trained for one update."""
 
-import contextlib
-import io
 import json
 import random
 import re
@@ -12,13 +10,13 @@ import pytest
 from PIL import Image
 
 import heed
-from heed.cli import main
 from heed.lessons import list_lessons
 from heed.lessons.lesson import SECONDS
 from heed.tasks import capability_table, config_class
+from pages import page, printed
 from pictures import noise
 
-PAGE = (Path(__file__).parent.parent / "docs" / "systems.md").read_text(encoding="utf-8")
+PAGE = page("docs/systems.md")
 KINDS = ("train", "use", "look", "step")
 SYSTEMS = [*(f"A{n}" for n in range(1, 8)), *(f"B{n}" for n in range(1, 10)), *(f"C{n}" for n in range(10))]
 """The ids of the rows that there are to be."""
@@ -118,11 +116,7 @@ class Bench:
         if name in SECONDS:
             return list_lessons()[name]
         words = [str(run) if word == "last" and run is not None else word for word in shlex.split(command)]
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
-            main([*words, *more])
-        assert not ended.value.code, f"heed {command}: {err.getvalue()}"
-        return out.getvalue()
+        return printed([*words, *more])
 
     def trained(self, command, parent=None):
         """The folder of the run that a command makes."""

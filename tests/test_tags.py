@@ -164,11 +164,7 @@ def test_an_illegal_sequence_is_read_as_seqeval_does_and_counted(tmp_path):
     ("content", "fields", "message"),
     [
         ("a\tO\nb\tO\tx\n", {}, r"a.conll' line 2 has 3 columns \('b\\tO\\tx'\), but the lines before it have 2"),
-        (
-            "a O\n",
-            {"columns": {"word": 2}},
-            r"data.columns.word cannot be 2; data.columns.word=NAME chooses from 0 \(a\), 1 \(O\)",
-        ),
+        ("a O\n", {"columns": {"word": 2}}, r"data.columns.word cannot be 2; data.columns.word=NAME chooses from 0"),
         ("a\tO\nb\t\n", {}, r"a.conll' line 2: the tag is empty"),
         ("\n\n", {}, r"a.conll' contains no word"),
     ],

@@ -30,21 +30,14 @@ from heed.training.contracts import Loss
 from heed.training.loop import Trainer
 from heed.training.optimizer import Group, Schedule
 from heed.training.progress import Quiet
+from resuming import SMALL
 
 
 def make_config(model=None, data=None, **training):
     values = {
         "data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16, **(data or {})},
         "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, **(model or {})},
-        "training": {
-            "steps": 6,
-            "batch_tokens": 150,
-            "threads": 1,
-            "device": "cpu",
-            "precision": "float32",
-            "warmup": 2,
-            **training,
-        },
+        "training": {"steps": 6, **SMALL, **training},
         "evaluation": {"bootstrap": 10},
     }
     return check_config(values, "the test")

@@ -23,7 +23,6 @@ from heed.tasks.translation.look import look_at
 from heed.watch.looks import Choice
 from heed.watch.trace import trace
 from look_cases import TEXT, classifier, tagger, translator
-from small_runs import SMALL, write_data
 
 
 @pytest.fixture(scope="module")
@@ -160,10 +159,7 @@ def test_units_that_are_not_there_are_refused(folder, capsys):
         look_at_tags(task, model, TEXT, units=3)
 
 
-def test_the_command_draws_units_and_rollout(tmp_path, capsys):
-    write_data(tmp_path)
-    small = SMALL["classification"]
-    small.trained(tmp_path, tmp_path / "run")
+def test_the_command_draws_units_and_rollout(small_run, capsys):
     for words, code, said in (
         (["--units", "3,"], 0, "forward network, layer 0: input gate over the text words"),
         (["--units", "9,"], 2, "no unit 9"),
@@ -172,7 +168,7 @@ def test_the_command_draws_units_and_rollout(tmp_path, capsys):
         (["--mechanism", "rollout"], 2, "no rollout: it follows self-attention through the blocks of an encoder"),
     ):
         with pytest.raises(SystemExit) as ended:
-            main(["look", str(tmp_path / "run"), "one two", *words])
+            main(["look", str(small_run("classification")), "one two", *words])
         out = capsys.readouterr()
         assert (ended.value.code or 0) == code and said in out.out + out.err
 

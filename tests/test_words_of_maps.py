@@ -13,7 +13,7 @@ import pytest
 
 from heed.errors import ConfigError
 from heed.tasks import task_names
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 
 ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = re.compile(
@@ -113,12 +113,11 @@ MODELS = {
 
 
 @pytest.mark.parametrize(("name", "other"), MODELS.items())
-def test_no_look_has_these_words_in_any_form(name, other, tmp_path):
-    write_data(tmp_path)
+def test_no_look_has_these_words_in_any_form(name, other, untrained, data):
     looked = dict.fromkeys(LOOKS, 0)
     for model in {SMALL[name].model, other or SMALL[name].model}:
-        run = SMALL[name].untrained(tmp_path, tmp_path, model, {})
-        read = SMALL[name].look[0].replace("DATA", str(tmp_path))
+        run = untrained(name, model)
+        read = SMALL[name].look[0].replace("DATA", str(data))
         read = {"dialogue": ["one two", "three four"], "pretraining": "one [MASK] two"}.get(name, read)
         for kind, options in LOOKS.items():
             if name == "images" and kind == "steps":
