@@ -217,7 +217,7 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
 
     run = SMALL["images"].untrained(data, tmp_path, model, {})
     head, form, file = run.head, run.input.form, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
-    (array,), _ = opened(run, str(file))
+    array, _ = opened(run, str(file))
     pixels, label = form.tensor([array]), head.labels[0]
 
     def forward(given):
@@ -244,7 +244,7 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
         run.attribute(file, method="grad", baseline="mean")
     with pytest.raises(ConfigError, match="without 'mean' is for texts; a place of a picture is filled with the base"):
         run.attribute(file, method="loo", without="mean")
-    with pytest.raises(ConfigError, match="2 pictures were given; an attribution needs exactly one"):
+    with pytest.raises(ConfigError, match="2 pictures were given; give exactly one"):
         run.attribute([file, file])
 
 

@@ -301,7 +301,7 @@ def test_a_picture_stands_beside_the_untrained_network_on_one_scale(drawn, model
             rows = [np.append(map.weights.numpy(), map.outside) for map in (one, other)]
             assert f"Distance: {np.abs(rows[0] - rows[1]).sum() / 2:.2f}" in difference.caption
     assert any(note.startswith("beside it: an untrained network of seed 1: ") for note in shown.look.notes)
-    with pytest.raises(ConfigError, match="--beside takes one picture, but 2 were given"):
+    with pytest.raises(ConfigError, match="2 pictures were given; give exactly one"):
         run.look([picture, picture], beside="untrained")
     with pytest.raises(ConfigError, match="of a picture it is --map rollout"):
         run.look(picture, mechanism="rollout")

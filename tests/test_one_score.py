@@ -38,7 +38,7 @@ def test_evaluate_and_compare_give_the_same_numbers(run, tmp_path):
         return
     outcomes = run.outcomes(run.examples("test"))
     resampling = Resampling(run.config.evaluation.bootstrap, 1)
-    ({0: result}, _) = results_of({0: [outcomes]}, [1] * len(outcomes.outputs), 0, resampling)
+    result = results_of({0: [outcomes]}, [1] * len(outcomes.outputs), 0, resampling)[0][0]
     assert result.scores
     for name, score in result.scores.items():
         if "columns" in report:  # of a series: "sold_mae"
