@@ -7,8 +7,9 @@ the curves says over how many.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -167,7 +168,8 @@ def curves_to_text(curves: Curves, width: int = 100) -> str:
 
 @as_text.register
 def _(curves: Curves, width: int, color: bool) -> list[str]:
-    return [curves_to_text(curves, width)]
+    facts = tuple(part for fact in curves.facts for part in textwrap.wrap(fact, width))
+    return [curves_to_text(replace(curves, facts=facts), width)]
 
 
 def _bars(line: Line, scale: Scale, first: float, last: float, count: int) -> str:
