@@ -191,7 +191,8 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    text = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
+    once = _Once(raw)
+    text = io.TextIOWrapper(io.BufferedWriter(once), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -221,7 +222,34 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
                     part.unlink()
         raise
     finally:
-        raw.close()  # so that no buffered data can follow
+        once.close()  # so that no buffered data can follow
+
+
+class _Once(io.RawIOBase):
+    """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self._refused: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def write(self, data: Any) -> int:
+        if self._refused is not None:
+            raise self._refused
+        try:
+            return self._raw.write(data)
+        except OSError as error:
+            self._refused = error
+            raise
+
+    def close(self) -> None:
+        super().close()
+        self._raw.close()
 
 
 def _mode_of_output(path: Path, final: Path, part: Path) -> int | None:
