@@ -353,7 +353,7 @@ class Written(Heads):
         unknown = "replace_unknown has no counterpart in generate, which leaves unknown words unknown"
         return {
             "heads": frozenset({"output", "bias"}),
-            "tied": body.tied_output,
+            "tied": bool(getattr(body, "tied_output", True)),
             "settings": {"max_position_embeddings": max(_POSITIONS, longest)},
             "notes": (unknown,) if run.head.replaces_unknown else (),
             "files": {GENERATION: generation},

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from heed.config.data import Documents, Sources
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
@@ -83,10 +83,3 @@ class PretrainingConfig(RunConfig):
     """How it is trained."""
     evaluation: PretrainingEvaluation = PretrainingEvaluation()
     """How it is scored."""
-
-    @model_validator(mode="after")
-    def _has_objective(self) -> Self:
-        settings = self.model.settings
-        if not (settings.get("masked_words", True) or settings.get("next_sentence", True)):
-            raise ValueError("model.masked_words and model.next_sentence are both false; set one of them to true")
-        return self

@@ -230,6 +230,12 @@ class Masked(Head):
         return filled(example, answer, input.tokenizer, self.most)
 
 
+def with_objective(config: Any) -> Any:
+    """The configuration of a new run; a ConfigError if it has no objective, as only an imported body may."""
+    _check(objectives(config))
+    return config
+
+
 def _check(options: PretrainingHead) -> None:
     if not (options.masked_words or options.next_sentence):
         raise ConfigError("model.masked_words and model.next_sentence are both false; set one of them to true")

@@ -20,7 +20,7 @@ from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one
 from heed.tasks.pretraining.config import objectives
 from heed.tasks.pretraining.filling import FilledText, NextSentence, check_masks, rank_words
 from heed.tasks.pretraining.look import explain, look_at_row
-from heed.tasks.pretraining.masked import MEASURES, Masked, answers, by_document, outcomes_of
+from heed.tasks.pretraining.masked import MEASURES, Masked, answers, by_document, outcomes_of, with_objective
 from heed.tasks.pretraining.passages import TextRows
 from heed.tasks.pretraining.rows import NO_QUESTION, Rows
 from heed.tasks.run import Run
@@ -204,6 +204,7 @@ TASK = Task(
     baselines=baselines,
     outputs=PretrainingOutputs,
     examiner=lambda: PretrainingExaminer,
+    before=with_objective,
     ranks=rank_words,
     follows=True,
     cannot={"ensemble": "", "errors": ""},
