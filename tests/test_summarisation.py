@@ -21,9 +21,9 @@ from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text_scores import rouge_measures
 from heed.generation import SearchOptions, generate
+from heed.generation.pointer import PointerGenerator
 from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class
-from heed.tasks.heads.pointer import PointerGenerator
 from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.summarisation.task import Lead
 from notes import NoteSource

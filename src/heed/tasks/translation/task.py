@@ -23,6 +23,7 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.text_scores import ROUGE
 from heed.generation import SamplingOptions, Writer
+from heed.generation.pointer import PointerGenerator
 from heed.models.base import PairDecoder
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
@@ -36,7 +37,6 @@ from heed.tasks.base.writing_run import (
 )
 from heed.tasks.contracts import Batch, Facts, NoOptions
 from heed.tasks.heads.alignment import align, aligned_counts, replace_unknown
-from heed.tasks.heads.pointer import PointerGenerator
 from heed.tasks.heads.written import TextScores, Written, settings
 from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
 from heed.tasks.inputs.pairs import Pairs
