@@ -292,11 +292,13 @@ class Comparison(Predicted, Shown):
         return Cell(text(self.results[entry].scores[measure.name], measure), best)
 
     def _parts(self) -> list[str]:
+        if not self.sizes:
+            return []
         return [
             f"Training sets are random parts of the {self.unit}, drawn by the seed of each run, with labels in the "
             "same shares; a smaller part is contained in a larger one. Vocabulary and tokenizer are also learned from "
             "the part; validation and test sets are the same for all."
-        ] * bool(self.sizes)
+        ]
 
     def _differences(self, name: str, other: Callable[[str, int], int | None]) -> ScoreTable | None:
         """Differences and p-values against the best, or against the baseline; None if nothing was tested.

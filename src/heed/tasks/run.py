@@ -33,12 +33,12 @@ from heed.tasks.base.attributing import beams as search_beams
 from heed.tasks.base.attributing import lens as logit_lens
 from heed.tasks.base.attributing import patch as patch_states
 from heed.tasks.base.curves import curves_of
+from heed.tasks.base.labels import difference_of, nats_of
 from heed.tasks.base.looking import look as look_at_text
 from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.contracts import Head, Input
-from heed.tasks.heads.labels import difference_of, nats_of
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 from heed.training.device import predicting

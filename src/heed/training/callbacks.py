@@ -6,16 +6,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from heed.errors import DiskError
 from heed.training.checkpoint import Saving, Selection
 from heed.training.optimizer import Group
 from heed.training.processes import Numbers, Sums
 from heed.training.progress import not_finite, not_saved, plan_line, progress_line, validation_line
-
-if TYPE_CHECKING:
-    from heed.training.loop import Trainer
 
 INTERRUPTED = "interrupted"
 """The reason for the end of a run that can be resumed."""
@@ -36,7 +33,7 @@ class Due(NamedTuple):
 class Callback:
     """Called before each update."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
 
     def __call__(self, due: Due) -> str | None:
@@ -62,7 +59,7 @@ class Validate(Callback):
         selection: Which weights are worth keeping.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Any) -> None:
         super().__init__(trainer)
         self.scores: dict[str, float] = {}
         average, judging = trainer.config.average, (trainer.model, trainer.evaluate, trainer.say)
@@ -123,7 +120,7 @@ class Validate(Callback):
 class Plan(Callback):
     """Plans again how many updates fit the budget."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Any) -> None:
         super().__init__(trainer)
         self._announced = False  # True once the planned number of updates was printed
 
@@ -149,7 +146,7 @@ class Plan(Callback):
 class Save(Callback):
     """Writes a checkpoint every `training.save_minutes` and at the snapshots, on a GPU while training goes on."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Any) -> None:
         super().__init__(trainer)
         self._at = time.perf_counter()
         self.saving = Saving(trainer.checkpoints, trainer.device, trainer.processes, self._explained)
@@ -205,7 +202,7 @@ class Stop(Callback):
 class Unfreeze(Callback):
     """Trains groups that are frozen at first from their update on, which follows from the number of updates done."""
 
-    def __init__(self, trainer: Trainer, groups: Sequence[Group]) -> None:
+    def __init__(self, trainer: Any, groups: Sequence[Group]) -> None:
         super().__init__(trainer)
         late = (group for group in groups if group.since > 0 and group.rate > 0)
         self._groups = [(group, [p for p in group.parameters if p.requires_grad]) for group in late]
@@ -249,7 +246,7 @@ class Update:
 class Updates:
     """The log of updates; the numbers of the last one may be read later."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         self.unread: Update | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -163,3 +164,22 @@ def outcomes_of(
         for one in [outputs[i]]
     ]
     return outcomes
+
+
+def nats_of(head: Any, predictions: Sequence[Any], examples: Sequence[Any]) -> list[float] | None:
+    """What each prediction of one label costs, in nats; None of other heads."""
+    if head.per_token or not getattr(head, "labels", ()) or head.several:
+        return None
+    both = zip(predictions, head.truths(examples), strict=True)
+    return [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in both]
+
+
+def difference_of(head: Any, other: Any) -> str:
+    """Why runs with these heads cannot answer together; "" if they can."""
+    mine, theirs = getattr(head, "labels", ()), getattr(other, "labels", ())
+    if only := [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]:
+        return f"their labels differ, only one has '{only[0]}'"
+    if mine != theirs:
+        return "their labels are in different orders"
+    several, many = bool(getattr(head, "several", False)), bool(getattr(other, "several", False))
+    return "" if several == many else f"data.several_labels is {several} in one and {many} in the other"

@@ -336,25 +336,6 @@ class Labels(Head):
         return lines + spelling_lines(counts)
 
 
-def nats_of(head: Head, predictions: Sequence[Any], examples: Sequence[Any]) -> list[float] | None:
-    """What each prediction of one label costs, in nats; None of other heads."""
-    if head.per_token or not isinstance(head, Labels) or head.several:
-        return None
-    both = zip(predictions, head.truths(examples), strict=True)
-    return [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in both]
-
-
-def difference_of(head: Head, other: Head) -> str:
-    """Why runs with these heads cannot answer together; "" if they can."""
-    mine, theirs = getattr(head, "labels", ()), getattr(other, "labels", ())
-    if only := [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]:
-        return f"their labels differ, only one has '{only[0]}'"
-    if mine != theirs:
-        return "their labels are in different orders"
-    several, many = bool(getattr(head, "several", False)), bool(getattr(other, "several", False))
-    return "" if several == many else f"data.several_labels is {several} in one and {many} in the other"
-
-
 def check_sigmoid(head: Labels, kind: str, also: str = "") -> None:
     """Refuse one output for two classes where there are not two.
 
