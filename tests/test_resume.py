@@ -25,7 +25,6 @@ from commands import failing
 from heed.config import TrainingConfig, data_files, read_config
 from heed.errors import ConfigError, DiskError, HeedWarning, RunError
 from heed.folder import FORMAT
-from heed.storage import cache as digests
 from heed.storage.cache import digest_of
 from heed.storage.files import describe_damage
 from heed.storage.lock import LOCK, owned
@@ -673,19 +672,6 @@ def test_the_digest_of_a_folder_is_of_names_sizes_and_contents(tmp_path):
     assert digest_of(tmp_path) != first
     os.mkfifo(tmp_path / "pipe")
     assert digest_of(tmp_path / "pipe") is None and digest_of(tmp_path / "none") is None
-
-
-def test_a_file_too_large_to_read_whole_is_read_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(digests, "_WHOLE", 1_000)
-    monkeypatch.setattr(digests, "_PIECE", 10)
-    path = tmp_path / "large"
-    content = bytearray(range(256)) * 100
-    path.write_bytes(content)
-    first = digest_of(path)
-    assert first["pieces"] == 256 and digest_of(path) == first
-    content[-1] ^= 1  # the last byte is always among what is read
-    path.write_bytes(content)
-    assert digest_of(path) != first
 
 
 @pytest.mark.parametrize("change", ["the file", "another file", "a measure", "a length", "nothing"])

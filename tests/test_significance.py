@@ -329,7 +329,8 @@ def tables_of(seeds, spread, models, draw, examples=500):
     hard = 1.5 + draw.normal(size=(1, 1, examples))
     moved = spread * draw.normal(size=(models, seeds, 1))
     right = draw.random((models, seeds, examples)) < expit(hard + moved)
-    return [[Outcomes(("",) * examples, (exact(run),)) for run in runs] for runs in right.astype(float)]
+    made = ([Outcomes(("",) * examples, (exact(run),)) for run in runs] for runs in right.astype(float))
+    return dict(enumerate(made))
 
 
 def coverage(seeds, spread, tables):
@@ -337,7 +338,7 @@ def coverage(seeds, spread, tables):
     draw, covered = np.random.default_rng(1), 0
     truth = stats.norm.expect(expit, loc=1.5, scale=math.hypot(1, spread))
     for _ in range(tables):
-        ((row,), _) = results_of(tables_of(seeds, spread, 1, draw), [], None, Resampling(200, 1))
+        row = results_of(tables_of(seeds, spread, 1, draw), [], None, Resampling(200, 1))[0][0]
         covered += row.scores["exact_match"].low <= truth <= row.scores["exact_match"].high
     return covered / tables
 
@@ -359,7 +360,7 @@ def equal_models(seeds, spread, tables):
     draw, some = np.random.default_rng(2), 0
     for _ in range(tables):
         rows, _ = results_of(tables_of(seeds, spread, 5, draw), [], 0, Resampling(200, 1))
-        some += any(one.p <= 0.05 for row in rows for one in row.against["exact_match"])
+        some += any(one.p <= 0.05 for row in rows.values() for one in row.against["exact_match"])
     return some / tables
 
 
@@ -367,7 +368,7 @@ def test_one_seed_has_an_interval_over_examples_but_no_p():
     assert equal_models(1, 0.15, 10) == 0
     draw = np.random.default_rng(3)
     rows, _ = results_of(tables_of(1, 0.15, 5, draw), [], 0, Resampling(200, 1))
-    against = [one for row in rows for one in row.against["exact_match"]]
+    against = [one for row in rows.values() for one in row.against["exact_match"]]
     assert len(against) >= 4 and all(math.isnan(one.p) and one.low <= one.value <= one.high for one in against)
 
 
@@ -384,7 +385,10 @@ def test_of_five_equal_models_some_differ_in_at_most_5_per_cent_of_tables(seeds,
 def test_a_model_that_is_better_still_differs():
     a, b, c = (seeds_of(5, accuracy, 0.01, seed) for seed, accuracy in ((1, 0.6), (2, 0.6), (3, 0.7)))
     rows, _ = results_of(
-        [[Outcomes(("",) * 400, (run,)) for run in runs] for runs in (a, b, c)], [], 0, Resampling(500, 1)
+        {n: [Outcomes(("",) * 400, (run,)) for run in runs] for n, runs in enumerate((a, b, c))},
+        [],
+        0,
+        Resampling(500, 1),
     )
     (against_best,), (of_best,) = (rows[i].against["exact_match"] for i in (0, 2))
     assert against_best.p == of_best.p <= 0.05 and against_best.value == -of_best.value < 0

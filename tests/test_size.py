@@ -21,51 +21,51 @@ SPEC.loader.exec_module(size)
 ROOMS = {
     "src/heed/__init__.py": (34, 1),
     "src/heed/__main__.py": (2, 1),
-    "src/heed/attention": (639, 9),
-    "src/heed/cli": (1_999, 13),  # attribute, patch, lens and beams as commands; PDF, dpi and panels of figures
-    "src/heed/comparison": (1_648, 9),  # predicting speed, which was elsewhere
+    "src/heed/attention": (666, 9),
+    "src/heed/cli": (1_575, 13),  # attribute, patch, lens and beams as commands; PDF, dpi and panels of figures
+    "src/heed/comparison": (1_352, 8),  # predicting speed, which was elsewhere
     "src/heed/config": (649, 6),  # settling in one order, with reasons; kinds of targets
-    "src/heed/data": (6_290, 43),  # kinds of examples as values, numbers for texts
+    "src/heed/data": (5_872, 39),  # kinds of examples as values, numbers for texts
     "src/heed/errors.py": (54, 1),  # counts with their unit, which were elsewhere
-    "src/heed/evaluation": (504, 7),  # intervals over seeds and examples, Holm
-    "src/heed/exchange": (2_219, 13),  # families and heads of checkpoints, which were in the tasks
-    "src/heed/folder.py": (224, 1),  # seals only what was written; an only begun folder is cleared for an import
-    "src/heed/generation": (453, 3),
-    "src/heed/kernels": (877, 6),
-    "src/heed/layers": (1_484, 12),
-    "src/heed/lessons": (1_928, 22),
+    "src/heed/evaluation": (512, 7),  # intervals over seeds and examples, Holm
+    "src/heed/exchange": (1_965, 13),  # families and heads of checkpoints, which were in the tasks
+    "src/heed/folder.py": (233, 1),  # seals only what was written; an only begun folder is cleared for an import
+    "src/heed/generation": (540, 4),
+    "src/heed/kernels": (686, 6),
+    "src/heed/layers": (1_437, 12),
+    "src/heed/lessons": (1_609, 19),
     "src/heed/memory.py": (80, 1),
     "src/heed/models": (1_907, 23),  # gpt and lstmn for series
     "src/heed/registry.py": (62, 1),
-    "src/heed/runs": (1_335, 10),  # packing and advice, which were elsewhere
-    "src/heed/serve": (1_113, 8),  # numbers of tables, the second text of a pair
+    "src/heed/runs": (1_330, 10),  # packing and advice, which were elsewhere
+    "src/heed/serve": (862, 8),  # numbers of tables, the second text of a pair
     "src/heed/shapes.py": (11, 1),
     "src/heed/sklearn.py": (166, 1),
-    "src/heed/show": (3_909, 21),  # from observe: maps as wide as the page, PDF, figures of chosen panels
-    "src/heed/storage": (845, 6),  # earlier versions that are there
-    "src/heed/tasks": (1_226, 6),  # contracts of inputs and heads, Work, Run
-    "src/heed/tasks/base": (2_416, 19),
-    "src/heed/tasks/classification": (372, 4),
-    "src/heed/tasks/dialogue": (623, 5),
-    "src/heed/tasks/heads": (2_176, 13),  # what tasks answer, which was in their folders
-    "src/heed/tasks/images": (856, 8),  # a number for each picture; the nearest picture, which had a file
-    "src/heed/tasks/inputs": (3_159, 17),  # what tasks read, which was in their folders
-    "src/heed/tasks/language_modelling": (649, 5),
-    "src/heed/tasks/pretraining": (1_116, 9),  # its rows and head, read by no other task
-    "src/heed/tasks/series": (106, 3),
-    "src/heed/tasks/summarisation": (217, 4),
+    "src/heed/show": (3_696, 21),  # from observe: maps as wide as the page, PDF, figures of chosen panels
+    "src/heed/storage": (779, 6),  # earlier versions that are there
+    "src/heed/tasks": (1_179, 6),  # contracts of inputs and heads, Work, Run
+    "src/heed/tasks/base": (2_403, 18),
+    "src/heed/tasks/classification": (364, 4),
+    "src/heed/tasks/dialogue": (590, 5),
+    "src/heed/tasks/heads": (2_123, 13),  # what tasks answer, which was in their folders
+    "src/heed/tasks/images": (803, 7),  # a number for each picture; the nearest picture, which had a file
+    "src/heed/tasks/inputs": (2_984, 14),  # what tasks read, which was in their folders
+    "src/heed/tasks/language_modelling": (597, 5),
+    "src/heed/tasks/pretraining": (1_089, 9),  # its rows and head, read by no other task
+    "src/heed/tasks/series": (114, 3),
+    "src/heed/tasks/summarisation": (108, 3),
     "src/heed/tasks/table": (92, 3),
-    "src/heed/tasks/tagging": (246, 4),
-    "src/heed/tasks/translation": (475, 4),
+    "src/heed/tasks/tagging": (237, 3),
+    "src/heed/tasks/translation": (482, 4),
     "src/heed/threads.py": (86, 1),
-    "src/heed/training": (1_793, 14),  # states that go on, which were elsewhere
+    "src/heed/training": (1_843, 15),  # states that go on, which were elsewhere
     "src/heed/visible.py": (117, 1),
-    "src/heed/watch": (2_521, 17),  # from observe: data frames of looks, the effect of weights on a number
-    "examples": (4_249, 82),  # the scripts that draw packaged dates and sentences, which were in the package
-    "tools": (749, 6),  # what predict and look enter
-    "tests": (40_600, 246),  # pages at every width, rows of maps, numbers of pictures, PDF
+    "src/heed/watch": (2_318, 16),  # from observe: data frames of looks, the effect of weights on a number
+    "examples": (4_196, 82),  # the scripts that draw packaged dates and sentences, which were in the package
+    "tools": (779, 7),  # what predict and look enter
+    "tests": (39_130, 239),  # pages at every width, rows of maps, numbers of pictures, PDF
 }
-WORDS_OF_DOCS = 34_995
+WORDS_OF_DOCS = 34_606
 
 
 # Of the parts of tasks: the names of a run, the methods of inputs and heads with those that they share (wanted: 40, 16

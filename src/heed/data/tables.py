@@ -30,7 +30,7 @@ from heed.data.columns import (
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, ending_of, good_lines, lines_of, unless_bad
-from heed.errors import ConfigError, DataError, counted, suggest
+from heed.errors import ConfigError, DataError, counted, nearest, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
 
@@ -324,9 +324,9 @@ class Table:
         elif len(rest) == len(open_):
             chosen = dict(zip((one.name for one in open_), rest, strict=True))
         if isinstance(chosen, str):
-            name, *others = open_[0].names
+            name, *others = dict.fromkeys(open_[0].names)
             lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
-            why = f": {chosen}" if chosen else lacks + suggest(name, map(str, rest))
+            why = f": {chosen}" if chosen else lacks + nearest(name, map(str, rest))
             options = " and ".join(self.option.format(one.name) for one in open_)
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
             choose, hint = (f"its {self.column_word}s are", self.hint) if trained else (choose, "")

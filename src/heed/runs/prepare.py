@@ -216,6 +216,8 @@ def settings_of(
     if data:
         others = {name: fields.get(f"data.{name}") for name in ("name", "hub")} | {**splits}
         others = {name: value for name, value in others.items() if name not in data and value is not None}
+        arguments = {"name": "data"}  # what fields are called in Python
+        others = {arguments.get(name, name): value for name, value in others.items()}
         elsewhere = [f"{name}={it!r:.60}" for name, it in others.items() if name == "train" or not isinstance(it, int)]
         if elsewhere or "train" not in data:
             other = elsewhere[0] if elsewhere else "no training data"

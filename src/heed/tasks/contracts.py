@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from heed.config import Section
 from heed.data.batch import pin, plan_pass, positions_in_groups, to_device
+from heed.data.corpus import StoredExamples
 from heed.data.findings import Findings
 from heed.data.splits import Splits
 from heed.data.tokens.special import Special
@@ -127,9 +128,9 @@ class Pass:
         return len(pieces) * int(self.costs[np.asarray(pieces)].max(0).sum())
 
 
-def listed(batches: Sequence[list[int]]) -> Sequence[list[int]]:
-    """Batches as a list, of which millions would take more memory than anything else."""
-    return batches if len(batches) > 1_000_000 else list(batches)
+def listed(batches: Sequence[list[int]], *examples: Sequence[Any]) -> Sequence[list[int]]:
+    """Batches as a list; of examples on disk, which may be millions, lists would take more memory than all else."""
+    return batches if any(isinstance(some, StoredExamples) for some in examples) else list(batches)
 
 
 class Rows(NamedTuple):
@@ -313,7 +314,7 @@ class Input(Part):
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
-        batches = listed(plan_pass(costs, work.config.training.batch_tokens, *draw))
+        batches = listed(plan_pass(costs, work.config.training.batch_tokens, *draw), work.splits.examples[split])
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:

@@ -283,7 +283,7 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
         fields = type(part).model_fields
         for one in fields.keys() & {field} if field else fields:
             if (value := getattr(part, one)) != fields[one].default:
-                what = f"{section}.{one.rstrip('_')} is {value}"
+                what = f"{section}.{one.rstrip('_')} is {str(value).lower() if isinstance(value, bool) else value}"
                 raise ConfigError(f"{what}, which does not apply to {config.task}; remove it")
 
 

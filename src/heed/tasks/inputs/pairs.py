@@ -94,7 +94,7 @@ class TrainingSet:
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
-        return listed(plan_pass(costs, batch_tokens, seed, epoch, chosen))
+        return listed(plan_pass(costs, batch_tokens, seed, epoch, chosen), *(c.examples for c in self._corpora))
 
 
 def pair_kind(names: Names = SIDES) -> Kind:
@@ -358,12 +358,13 @@ class Pairs(Tokens):
         """Numbers of the documents of a split that are cut; empty for splits that are not in memory."""
 
         def found() -> list[int]:
+            pairs, full = work.splits.examples[split], self.max_source + len(self.framed([]))
+            if not self.documents or isinstance(pairs, StoredExamples):
+                return []
             encoded: Any = work.encoded(split)
             # Only documents of the largest length can have been cut, and these are few.
-            pairs, full = work.splits.examples[split], self.max_source + len(self.framed([]))
-            is_held = self.documents and not isinstance(pairs, StoredExamples)
-            held = np.flatnonzero(is_held & (encoded.lengths[:, 0] >= full)).tolist()
-            return [held[n] for n in self.cut_in([pairs[n].source for n in held])]
+            longest = np.flatnonzero(encoded.lengths[:, 0] >= full).tolist()
+            return [longest[n] for n in self.cut_in([pairs[n].source for n in longest])]
 
         return work.once(f"cut of {split}", found)  # type: ignore[no-any-return]
 

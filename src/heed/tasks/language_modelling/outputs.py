@@ -96,8 +96,8 @@ class LanguageModelOutputs(TextOutputs):
                     yield Written((*above, *(one.line() for one in ranked)))
         else:
             for candidates in self.run.candidates(texts, **self._writing):
-                yield Written(tuple(map(self._line, candidates)))
                 self._count(candidates[0])
+                yield Written(tuple(map(self._line, candidates)))
 
     def _see(self, texts: list[str]) -> None:
         if (context := context_of(self.run.input, self.run.model)) is not None:
