@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from heed.errors import DiskError
-from heed.training.checkpoint import Saving, Selection
+from heed.training.checkpoint import Progress, Saving, Selection
 from heed.training.optimizer import Group
 from heed.training.processes import Numbers, Sums
 from heed.training.progress import not_finite, not_saved, plan_line, progress_line, validation_line
@@ -31,7 +31,7 @@ class Due(NamedTuple):
 
 
 class Callback:
-    """Called before each update."""
+    """Called before each update of a `heed.training.loop.Trainer`."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -75,13 +75,13 @@ class Validate(Callback):
 
     def _is_owed(self) -> bool:
         """True if a validation is due and has not happened."""
-        p, config = self._trainer.progress, self._trainer.config
+        p: Progress = self._trainer.progress
         last = p.kept[-1] if p.kept else 0
         if p.step == last or p.step == p.total_steps:
             return p.step != last
         if p.validate_every is None:
             return False
-        if self._trainer.budget.seconds == 0 or config.validate_every is not None:
+        if self._trainer.budget.seconds == 0 or self._trainer.config.validate_every is not None:
             return p.step % p.validate_every == 0
         return p.step - last >= p.validate_every  # this number changes with the plan
 
@@ -159,7 +159,8 @@ class Save(Callback):
 
     def is_due(self) -> bool:
         """True if enough time has passed since the last checkpoint."""
-        return time.perf_counter() - self._at > 60 * self._trainer.config.save_minutes
+        minutes: float = self._trainer.config.save_minutes
+        return time.perf_counter() - self._at > 60 * minutes
 
     def run(self) -> None:
         """Write a checkpoint and delete those no longer needed."""
@@ -191,7 +192,7 @@ class Stop(Callback):
         if t.unfreezing.is_over(p.step) and t.budget.patience_is_lost(p):
             said, at_once = t.budget.end_early(p, t.select_by, t.validating.scores.get("loss"))
             if at_once:
-                return said
+                return str(said)
             t.say(said)
         if due.end:
             t.validating.run()
