@@ -475,7 +475,7 @@ def test_a_wrong_option_is_a_usage_error(call):
 
 def test_an_option_with_a_wrong_value_names_it_and_what_is_expected(call):
     for words, said in (  # in the words of typer
-        (["train", "x", "--minutes", "ten"], "'--minutes': .*number"),
+        (["train", "x", "--minutes", "ten"], "'--minutes': .*number.*'ten' was given"),
         (["train", "x", "--seed=1.5"], "'--seed': .*integer"),
         (["demo", "--minutes", "0"], "'--minutes': .*0.1"),
         (["predict", "x", "--nbest", "0"], "'--nbest': .*1"),

@@ -6,9 +6,10 @@ import functools
 import inspect
 import os
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -26,12 +27,15 @@ _UsageError: Any = BadParameter.__bases__[0]
 
 
 @contextmanager
-def _in_one_line() -> Iterator[None]:
-    """Report wrong words of a command line as other errors; they have the text of typer."""
+def _in_one_line(words: Sequence[str] = ()) -> Iterator[None]:
+    """Report wrong words of a command line as other errors: typer's text, and the value of the option in `words`."""
     try:
         yield
     except _UsageError as error:
-        raise ConfigError(" ".join(error.format_message().split())) from None
+        names = getattr(getattr(error, "param", None), "opts", ())
+        value = next((after for word, after in pairwise(words) if word in names), "")
+        text = " ".join(error.format_message().split())
+        raise ConfigError(text if value in text else f"{text}; '{value[:40]}' was given") from None
 
 
 class Command(TyperCommand):
@@ -43,7 +47,8 @@ class Command(TyperCommand):
         Raises:
             ConfigError: An option is unknown, or has a wrong value.
         """
-        with _in_one_line():
+        words = list(args)
+        with _in_one_line(words):
             rest = super().parse_args(ctx, args)
         for param in self.params:
             if isinstance(value := ctx.params.get(param.name or ""), int):
