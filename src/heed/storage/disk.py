@@ -92,7 +92,7 @@ def write_folder(
                 _remove(left)
         shutil.rmtree(part, ignore_errors=True)
         _remove(part)
-        part.mkdir(parents=True)
+        _mkdir(part, exist_ok=False)
         yield part
         files = sorted(path for path in part.rglob("*") if path.is_file())
         for path in files:
@@ -321,7 +321,7 @@ def make_folder(path: Path, exist_ok: bool = True) -> bool:
     """
     _refuse_impossible(path)
     try:
-        path.mkdir(parents=True, exist_ok=exist_ok)
+        _mkdir(path, exist_ok)
     except (FileExistsError, NotADirectoryError) as error:
         if isinstance(error, FileExistsError) and not exist_ok:
             return False
@@ -347,6 +347,18 @@ def _refuse_impossible(path: Path) -> None:
         pass
     except ValueError:
         raise ConfigError(f"cannot write {str(path)!a}: no file or folder can have this name") from None
+
+
+def _mkdir(path: Path, exist_ok: bool) -> None:
+    """Make a folder and its parents, none of which stays if that fails (`OSError`)."""
+    missing = [folder for folder in path.parents if not os.path.exists(folder)]
+    try:
+        path.mkdir(parents=True, exist_ok=exist_ok)
+    except OSError:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _restore(old: Path, final: Path) -> None:
