@@ -15,6 +15,7 @@ from heed.config import (
     Section,
     Source,
     Sources,
+    TokenizerConfig,
     TrainingConfig,
     apply_overrides,
     config_text,
@@ -306,3 +307,10 @@ def test_a_sign_that_begins_a_block_of_yaml_is_that_sign(sign):
     word = f"data.label_separator={sign}"
     assert apply_overrides({}, [word]) == {"data": {"label_separator": sign}}
     assert apply_overrides({}, ["data.x=|\n  a"]) == {"data": {"x": "a"}}
+
+
+def test_fields_that_went_do_not_hinder_runs_in_which_they_had_no_effect():
+    fields = {"kind": "bpe", "sampling": 0.0, "new_merges": 0}
+    assert TokenizerConfig.model_validate(fields) == TokenizerConfig(kind="bpe")
+    with pytest.raises(ConfigError, match=r"unknown field 'tokenizer.sampling'"):
+        check_config({"task": "translation", "data": {"name": "copy"}, "tokenizer": {"sampling": 0.1}}, "x")

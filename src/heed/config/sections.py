@@ -80,6 +80,14 @@ class TokenizerConfig(Section):
     chinese_characters: bool = True
     """Treat each Chinese character as a word (wordpiece only)."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_gone(cls, values: Any) -> Any:
+        """Leave out fields that earlier runs have, where these had no effect, so that the runs still open."""
+        if not isinstance(values, dict):
+            return values
+        return {name: it for name, it in values.items() if name not in ("sampling", "new_merges") or it != 0}
+
     @model_validator(mode="after")
     def _of_word_pieces(self) -> Self:
         if self.kind in ("auto", "wordpiece"):
