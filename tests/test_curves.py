@@ -167,7 +167,7 @@ def test_options_of_a_look_at_a_text_need_one(run, call):
 def test_a_run_without_a_log_says_so(run, tmp_path, call):
     copied = Path(shutil.copytree(run.folder, tmp_path / "copied"))
     (copied / "metrics.jsonl").unlink()
-    with pytest.raises(RunError, match=r"metrics\.jsonl has no updates yet, so there are no curves to draw"):
+    with pytest.raises(RunError, match=r"'copied' has no metrics\.jsonl, so it has no training curves; give a text"):
         curves_of(copied)
     assert call("look", tmp_path)[0] == 2
 

@@ -18,6 +18,8 @@ def test_the_run_that_comes_with_heed_answers_without_any_training(tmp_path, mon
     look = run.look("3 mars 2024")
     assert [*look.maps]
     assert {path.name for path in run.folder.iterdir()}.isdisjoint({"metrics.jsonl", "checkpoints"})
+    with pytest.raises(RunError, match=r"'example' has no metrics.jsonl, so it has no training curves; give a text"):
+        run.curves()
 
 
 def test_a_folder_of_that_name_comes_first(tmp_path, monkeypatch):

@@ -129,6 +129,9 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
     log = Log.read(folder)
     if not log.updates and (source := getattr(config.data, "imported", None)) is not None:
         raise RunError(f"'{folder}' was imported from {source}, so it has no training curves; give a text to look at")
+    if not (folder / folders.METRICS).exists() and folders.state_of(folder) is folders.State.FINISHED:
+        why = f"'{folder.name}' has no {folders.METRICS}, so it has no training curves"
+        raise RunError(f"{why}; give a text to look at")
     if not log.updates:
         raise RunError(f"{folder / folders.METRICS} has no updates yet, so there are no curves to draw")
     select_by = config.evaluation.select_by
