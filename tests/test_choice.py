@@ -52,9 +52,7 @@ def test_by_default_the_last_layer_and_the_mean_of_its_heads(both):
     for one in shown.maps:
         assert_close(one.weights, seen.maps(one.mechanism, 2).weights[0].mean(0))
         assert one.scores is None  # no softmax of any scores gives a mean of weights
-    assert (
-        "shown: the last layer, the mean of 2 heads; change with the options layer, head and mechanism" in shown.notes
-    )
+    assert "shown: the last layer, the mean of 2 heads; change with --layer, --head and --mechanism" in shown.notes
 
 
 def test_one_head_of_one_layer(both):

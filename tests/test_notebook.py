@@ -88,11 +88,13 @@ def test_a_terminal_keeps_its_lines(shell, monkeypatch):
     assert isinstance(usual_reporter(), TerminalReporter)
 
 
-def test_notes_name_the_options_that_show_more():
+def test_hints_name_options_on_the_command_line_and_arguments_in_python():
     shown = ShownLook(look_of_heads(), False)
-    note = "shown: the last layer, the mean of 2 heads; change with the options layer, head and mechanism"
-    for said in (shown.text(), str(shown), shown.html(), html.unescape(shown._repr_html_())):
-        assert note in said
+    note = "shown: the last layer, the mean of 2 heads; change with "
+    assert f"{note}--layer, --head and --mechanism" in shown.text() and f"{note}--layer, " in shown.html()
+    for said in (str(shown), html.unescape(shown._repr_html_())):
+        assert f"{note}layer=, head= and mechanism=" in said and "--layer" not in said
+        assert "a text with x--head and 2 --heads" in said  # words of the user stay
 
 
 def look_of_heads():

@@ -9,11 +9,12 @@ from __future__ import annotations
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import count
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from markupsafe import Markup
 
@@ -22,6 +23,7 @@ from heed.show.page import draw, look_page
 from heed.show.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
 from heed.storage.disk import write_outputs
 from heed.visible import clean
+from heed.watch.hints import worded
 
 
 @singledispatch
@@ -143,6 +145,8 @@ def _inside(block: Any) -> list[Any]:
 class Shown(ABC):
     """Base of results that can be drawn in all formats; a notebook shows a page, `print` shows text."""
 
+    in_python = False  # True if hints in notes name arguments in place of options of the command line
+
     def document(self) -> Document:
         """The blocks of which text, page and figure are made."""
         raise ConfigError("--panels chooses parts of a look, and this figure has none")
@@ -153,19 +157,23 @@ class Shown(ABC):
 
     def text(self, width: int = 100, color: bool = False) -> str:
         """Text for a terminal of `width` columns; weights in 24-bit colours if `color`."""
-        return self.document().text(width, color)
+        return self._worded().text(width, color)
 
     def html(self) -> str:
         """One self-contained HTML page."""
-        return self.document().html()
+        return self._worded().html()
 
     def scene(self, index: int | None = None) -> Scene:
         """The drawing, of which SVG, PNG and PDF are made."""
-        return self.document().scene()
+        return self._worded().scene()
+
+    def _worded(self) -> Document:
+        document = self.document()
+        return replace(document, notes=tuple(worded(note, self.in_python) for note in document.notes))
 
     def _figure(self, form: str, index: int | None, figure: Figure) -> Scene:
         check_figure(figure, form)
-        return self.document().only(panels).scene() if (panels := figure.get("panels")) else self.scene(index)
+        return self._worded().only(panels).scene() if (panels := figure.get("panels")) else self.scene(index)
 
     def svg(self, index: int | None = None, **figure: Unpack[Figure]) -> str:
         """One SVG image.
@@ -212,11 +220,16 @@ class Shown(ABC):
         """
         save_as(path, self.forms(), figure)
 
+    def _for_python(self) -> Self:
+        shown = copy(self)
+        shown.in_python = True
+        return shown
+
     def __str__(self) -> str:
-        return self.text()
+        return self._for_python().text()
 
     def _repr_html_(self) -> str:
-        return framed(self.html(), "heed look")
+        return framed(self._for_python().html(), "heed look")
 
 
 def save_as(path: str | Path, kinds: Mapping[str, Callable[..., str | bytes]], figure: Figure | None = None) -> None:

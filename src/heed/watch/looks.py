@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from heed.errors import ConfigError
 from heed.visible import visible
 from heed.watch.effects import Answer, Effect
+from heed.watch.hints import Hint
 from heed.watch.maps import (
     FIXED_VECTOR,
     MERGED,
@@ -487,4 +488,4 @@ class Choice:
         if isinstance(self.head, str):
             count = max(view.num_heads for view in views)
             heads = f"the mean of {count} heads" if self.head == "mean" else "each head"
-        return f"shown: {layers}, {heads}; change with the options layer, head and mechanism"
+        return Hint(f"shown: {layers}, {heads}", "layer", "head", "mechanism")

@@ -31,6 +31,7 @@ from heed.threads import sparing
 from heed.watch.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
 from heed.watch.edits import Edit, Given, edits_of
 from heed.watch.effects import Answer, NumberAnswer
+from heed.watch.hints import Hint
 from heed.watch.interventions import MOST_MAPS, effect_of
 from heed.watch.looks import ROLLOUT, Choice
 from heed.watch.maps import Axis
@@ -318,7 +319,7 @@ def look_at_picture(
         layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
         heads = {"mean": f"the mean of {attention.num_heads} heads", "all": "each head"}
         shown = f"{layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
-        notes.append(f"shown: {shown}; change with the options map, layer, head and patch")
+        notes.append(Hint(f"shown: {shown}", "map", "layer", "head", "patch"))
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
     content = look.content(work, picture, source, drawn, notes)
     if attention is None:
