@@ -305,12 +305,16 @@ def test_a_malformed_body_is_told_with_its_field(content, message, client):
         ("images", "/etc/passwd/", 'input is "/etc/passwd/": is not a picture'),
         ("images", "test:3", 'input is "test:3": only base64 data'),
         ("images", base64.b64encode(b"no picture").decode(), "is not a picture"),
-        ("series", "/etc/passwd", 'input is "/etc/passwd": input should be a valid dictionary'),
+        (
+            "series",
+            "/etc/passwd",
+            'input is "/etc/passwd": input should be a valid dictionary (expected: an object with a list of',
+        ),
         ("table", {"width": "1"}, 'input.width is "1": input should be a valid number'),
         ("table", {"width": 1}, "no column 'length'"),
         ("dialogue", [], "input is []: list should have at least 1 item"),
         ("dialogue", ["one", ""], 'input.1 is "": the text is blank'),
-        ("classification", None, "input is null: input should be a valid string"),
+        ("classification", None, "input is null: input should be a valid string (expected: a text)"),
         ("classification", "x" * 2001, "string should have at most 2000 characters"),
     ],
 )

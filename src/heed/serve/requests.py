@@ -29,7 +29,7 @@ CHARACTERS = 2_000
 """Most characters of a text."""
 PICTURE = 8 * 2**20
 """Most bytes of a picture."""
-_ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
+_ELSEWHERE = {"json", "columns", "sort", "engine"}
 """Options of the commands that concern files, or output other than JSON."""
 
 
@@ -109,6 +109,15 @@ _KINDS: dict[str, Any] = {
     "columns": Annotated[dict[str, list[FiniteFloat]], Field(min_length=1)],
 }
 """The type of each kind of input."""
+_EXPECTED = {
+    "text": "a text",
+    "pair": "an object with the texts text and second",
+    "turns": "a list of texts, the turns",
+    "picture": "a picture in base64",
+    "row": "an object with a number for each column",
+    "columns": "an object with a list of numbers for each column",
+}
+"""What each kind of input is, for people."""
 
 
 def read_input(kind: str, value: Any, place: str) -> Any:
@@ -119,7 +128,10 @@ def read_input(kind: str, value: Any, place: str) -> Any:
     """
     if kind == "text" and isinstance(value, dict):  # pretraining reads both
         kind = "pair"
-    read = checked(_KINDS[kind], value, place)
+    try:
+        read = checked(_KINDS[kind], value, place)
+    except DataError as error:
+        raise DataError(f"{error} (expected: {_EXPECTED[kind]})") from None
     return (read["text"], read["second"]) if kind == "pair" else read
 
 

@@ -229,8 +229,8 @@ def vector_map(vector: Tensor) -> Map:
     count = -(-len(values) // _UNITS)
     grid = pad(values, (0, count * _UNITS - len(values))).view(count, _UNITS)
     there = torch.arange(grid.numel(), device=grid.device).view(count, _UNITS) < len(values)
-    rows = Axis("units", "unit", tuple(f"{_UNITS * n}+" for n in range(count)))
-    columns = Axis("units", "unit", tuple(map(str, range(_UNITS))))
+    rows = Axis(f"the first of {_UNITS} units", "unit", tuple(f"{_UNITS * n}+" for n in range(count)))
+    columns = Axis("the following units", "unit", tuple(map(str, range(_UNITS))))
     vmax = float(values.abs().max()) if values.any() else 1.0
     parts = "source", 0, None, rows, columns, grid, None, there, FIXED_VECTOR
     return Map(*parts, name="the fixed vector", unit="state", signed=True, vmax=vmax)

@@ -171,4 +171,4 @@ def _recognised(
     if turns := next((name for name, types in lists if types in ({dict}, {str})), None):
         why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
         raise DataError(f"{table.called}: {why}{advice('conversations', Path(table.path))}")
-    return f"{len(texts)} of its {table.column_word}s contain texts"
+    return f"{len(texts)} of its {table.column_word}s contain{'s' * (len(texts) == 1)} texts"

@@ -84,7 +84,8 @@ class Standardised(Input):
         return {"columns": Names(self.columns, "num_columns")}
 
     def notes(self, work: Work) -> list[str]:
-        named = f"columns {', '.join(self.columns)}" if len(self.columns) <= _NAMED else f"{len(self.columns)} columns"
+        count = len(self.columns)
+        named = f"{count} columns" if count > _NAMED else f"column{'s' * (count > 1)} {', '.join(self.columns)}"
         return [f"{named}, standardised by the training rows"]
 
 
