@@ -425,7 +425,10 @@ def test_a_number_of_a_picture_is_learned_looked_at_and_attributed(reader, dials
         "largest errors first" in call(capsys, "evaluate", str(reader.folder), "--errors", "2", "--page", str(page))[1]
     )
     assert "pictures, largest errors first" in page.read_text()
-    with pytest.raises(ConfigError, match=r"data.target is number: .* of this task support only label"):
+    with pytest.raises(
+        ConfigError,
+        match=r"data.target is number: .* of this task support only classes; train with data.target=classes",
+    ):
         heed.export(reader.folder, to="huggingface", out=dials / "exported")
 
 

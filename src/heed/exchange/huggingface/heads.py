@@ -144,9 +144,9 @@ class Label(Heads):
         return {"model": model, "data": {"several_labels": several, "max_length": _longest_text(checkpoint, fields)}}
 
     def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
-        several, is_number = run.config.data.several_labels, run.config.data.target == "number"
+        several = run.config.data.several_labels
         first = getattr(body, "pooler", None) == "none" and head.pooling in ("first", "cls")
-        _only("data.target", "number" if is_number else "label", "label")
+        _only("data.target", run.config.data.target, "classes")
         _only("model.ngrams", head.ngrams, 0)
         _only("model.pooling", "last" if first else head.pooling, "last")
         _only("model.head", head.head, "sigmoid" if several else "softmax")
@@ -219,7 +219,7 @@ class Picture(Heads):
         return pictures, f"{len(labels):,} classes: {', '.join(labels[:5])}{', ...' if len(labels) > 5 else ''}"
 
     def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
-        _only("data.target", "number" if run.config.data.target == "number" else "label", "label")
+        _only("data.target", run.config.data.target, "classes")
         _only("model.head", head.head, "softmax")
         fields, notes = preprocessor_of(run.input.form)
         common = {"notes": notes, "files": {PREPROCESSOR: fields}}
