@@ -10,9 +10,7 @@ from commands import failing, output_of
 from contract import data_of, forced_batch
 from heed.config import ModelSection, TokenizerConfig
 from heed.errors import ConfigError
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK, TranslationConfig, TranslationTraining, look_at
 from heed.watch.looks import Choice
 from heed.watch.trace import trace
 

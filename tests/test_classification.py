@@ -17,7 +17,7 @@ from heed.evaluation.measures import values_of
 from heed.evaluation.significance import summarise
 from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
-from heed.tasks.classification.look import look_at_text
+from heed.tasks.classification import look_at_text
 from heed.watch.edits import Uniform
 
 FILLER = "the of and film story it was we saw plot".split()

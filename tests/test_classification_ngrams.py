@@ -13,7 +13,7 @@ import heed
 from heed.data.tokens.special import UNKNOWN
 from heed.errors import RunError
 from heed.tasks import check_config, task_class
-from heed.tasks.heads.tfidf import ALONE, NAME, NETWORK, TfidfClassifier
+from heed.tasks.heads.pooled import ALONE, NAME, NETWORK, TfidfClassifier
 from heed.tasks.inputs import ngrams
 from heed.tasks.inputs.ngrams import Fit, Ngrams
 

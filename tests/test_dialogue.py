@@ -20,7 +20,7 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
-from heed.tasks.dialogue.task import TASK, by_conversation, by_turns_read
+from heed.tasks.dialogue import TASK, by_conversation, by_turns_read
 from heed.tasks.inputs.turns import Speakers
 
 SMALL = {

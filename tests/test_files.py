@@ -21,7 +21,7 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.inputs.few_pairs import open_pairs
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK
 
 relaxed = settings(deadline=None, max_examples=50)
 pairs_of = st.lists(st.builds(Pair, st.sampled_from("abcdefghij"), st.sampled_from("xyz")), max_size=30)

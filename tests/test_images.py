@@ -14,7 +14,7 @@ from heed.errors import ConfigError, DataError
 from heed.sklearn import ImageClassifier
 from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.images.task import most
+from heed.tasks.images import most
 from heed.tasks.inputs.pictures import places_of
 
 SMALL = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1, "model.dropout": 0.0}

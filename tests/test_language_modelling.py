@@ -22,7 +22,7 @@ from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.heads.token_scores import TokenScores, Units, outcomes_of, score_ids, score_texts
 from heed.tasks.inputs.stream import num_tokens
-from heed.tasks.language_modelling.task import Trigram
+from heed.tasks.language_modelling import Trigram
 from heed.training.carried import CarriedRows
 from heed.training.progress import Quiet
 

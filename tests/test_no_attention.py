@@ -17,9 +17,7 @@ from heed.data.tokens.special import UNKNOWN
 from heed.runs.card import scores_text
 from heed.show.shown import ShownLook
 from heed.tasks.run import Run
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK, TranslationConfig, TranslationTraining, look_at
 from heed.watch.maps import FIXED_VECTOR
 
 SOURCE = "31415"

@@ -22,11 +22,11 @@ from heed.data.kinds.numbers import Rows, iter_rows, number_columns, read_rows
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
-from heed.tasks.heads.next_row import NextRow
 from heed.tasks.inputs.rows import standardised
 from heed.tasks.inputs.windows import Stretch
-from heed.tasks.series.task import TASK as SERIES
-from heed.tasks.table.task import TASK as TABLE
+from heed.tasks.series import TASK as SERIES
+from heed.tasks.series import NextRow
+from heed.tasks.table import TASK as TABLE
 from heed.tasks.work import Work
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}

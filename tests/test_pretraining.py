@@ -16,10 +16,9 @@ from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
-from heed.tasks.pretraining import neighbours as cooccurrence
+from heed.tasks.pretraining import rows as cooccurrence
 from heed.tasks.pretraining.masked import answers, by_document, outcomes_of
-from heed.tasks.pretraining.neighbours import fill_from_neighbours
-from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows, draw_rows
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows, draw_rows, fill_from_neighbours
 from stories import draw_stories
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}

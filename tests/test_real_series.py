@@ -13,9 +13,8 @@ from commands import call
 from heed.errors import DataError
 from heed.tasks import check_config
 from heed.tasks.base.head_options import SeriesHead
-from heed.tasks.heads.next_row import Forecaster
 from heed.tasks.inputs.dates import find_dates
-from heed.tasks.series.task import TASK
+from heed.tasks.series import TASK, Forecaster
 
 
 def dates_of(cells, **given):

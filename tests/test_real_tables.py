@@ -252,13 +252,13 @@ def test_numbers_can_be_read_as_categories(tmp_path):
 
 
 def test_training_under_a_time_budget_ends_before_a_table_is_learned_by_heart(monkeypatch, capsys):
-    monkeypatch.setattr("heed.tasks.table.task._UPDATES", 30)
-    monkeypatch.setattr("heed.tasks.table.task._PASSES", 2)
+    monkeypatch.setattr("heed.tasks.table._UPDATES", 30)
+    monkeypatch.setattr("heed.tasks.table._PASSES", 2)
     frame = pd.DataFrame({"x": np.arange(60) % 7, "label": list("ab") * 30})
     settings = {key: value for key, value in QUICK.items() if key != "training.steps"} | {"training.patience": None}
     run = heed.train("table", train=frame, minutes=1, out=None, settings=settings)
     assert run.report["training"]["updates"] == 30 == run.task.most_updates
     out, err = capsys.readouterr()
     assert "all 30 updates done" in out + err
-    monkeypatch.setattr("heed.tasks.table.task._PASSES", 100)
+    monkeypatch.setattr("heed.tasks.table._PASSES", 100)
     assert run.task.most_updates == 100  # 54 rows are one batch

@@ -27,7 +27,7 @@ from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
 from heed.tasks.inputs.few_pairs import open_pairs
-from heed.tasks.tagging.task import TaggingOutputs
+from heed.tasks.tagging import TaggingOutputs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]

@@ -17,7 +17,7 @@ from heed.storage.files import cache_folder
 from heed.tasks import check_config
 from heed.tasks.inputs import few_pairs as start
 from heed.tasks.inputs.pairs import Pairs
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

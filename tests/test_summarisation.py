@@ -25,7 +25,7 @@ from heed.generation.pointer import PointerGenerator
 from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class
 from heed.tasks.inputs.pairs import Pairs
-from heed.tasks.summarisation.task import Lead
+from heed.tasks.summarisation import Lead
 from notes import NoteSource
 
 SMALL = {"name": "bahdanau", "size": "tiny", "d_embedding": 16, "d_hidden": 16, "d_attention": 16}

@@ -20,8 +20,7 @@ from heed.tasks import check_config
 from heed.tasks.contracts import Draw
 from heed.tasks.inputs.few_pairs import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
 from heed.tasks.inputs.supervision import attention_loss, guides, rows_of
-from heed.tasks.translation.config import AlignmentSection, TranslationConfig
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK, AlignmentSection, TranslationConfig
 from heed.training.contracts import Loss
 from heed.training.progress import Quiet
 from heed.watch.trace import trace

@@ -21,7 +21,7 @@ from heed.tasks import check_config, task_class
 from heed.tasks.base.attributing import table_of
 from heed.tasks.base.report import error_lines
 from heed.tasks.inputs.words import affixes_of
-from heed.tasks.tagging.task import tag_columns
+from heed.tasks.tagging import tag_columns
 from small_runs import SMALL as SMALL_RUNS
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()

@@ -15,7 +15,7 @@ from heed.errors import ConfigError
 from heed.registry import list_models
 from heed.tasks import check_config, task_class, task_names
 from heed.tasks.base.transfer import axes_of
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK
 from heed.tasks.work import Work
 from small_runs import SMALL, write_data
 

@@ -17,7 +17,7 @@ from heed.evaluation.measures import Measure, Outcomes, share
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import interval
 from heed.tasks.contracts import Batch, Draw, Facts, Head
-from heed.tasks.heads.states import states_of
+from heed.tasks.heads import states_of
 from heed.tasks.inputs.texts import Texts
 from heed.tasks.look import look_at_texts
 from heed.tasks.work import Looks, Task

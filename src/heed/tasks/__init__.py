@@ -1,4 +1,4 @@
-"""Tasks, one folder each, found by name: the one place where data, model, loss and measure meet.
+"""Tasks, found by the name of their file or folder: the one place where data, model, loss and measure meet.
 
 Also their capabilities: what runs of some tasks can do and others cannot. A run has one if its class has the method;
 there is no registry. A task without `look` says why in its specification (`why_not`), which is read without torch.
@@ -11,7 +11,6 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ __all__ = [
     "capability",
     "capability_table",
     "check_config",
-    "class_in",
     "config_class",
     "missing",
     "missing_in",
@@ -46,7 +44,7 @@ DEFAULT = "translation"
 """The task of a configuration that names none."""
 
 
-_SHARED = ("base", "contracts", "explain", "heads", "inputs", "look", "run", "work")
+_SHARED = ("base", "contracts", "explain", "heads", "inputs", "look", "run", "specs", "work")
 
 
 def task_names() -> list[str]:
@@ -54,20 +52,15 @@ def task_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED)
 
 
-def _package(task: str) -> str:
-    if task not in task_names():
-        raise ConfigError(f"unknown task {task!r}{suggest(task, task_names())}")
-    return f"{__name__}.{task}"
-
-
 def spec_of(task: str) -> TaskSpec:
-    """What the command line must know of a task; imports neither torch nor pydantic.
+    """What the command line must know of a task; imports neither torch nor pydantic for heed's own.
 
     Raises:
         ConfigError: There is no such task.
     """
-    module = importlib.import_module(_package(task))
-    return module.SPEC if hasattr(module, "SPEC") else task_class(task).spec  # type: ignore[no-any-return]
+    from heed.tasks.specs import SPECS
+
+    return SPECS[task] if task in SPECS else task_class(task).spec
 
 
 def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,35 +77,20 @@ def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, A
     return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in flags}
 
 
-@cache
-def class_in(package: str, part: str, base: str = "object") -> type[Any]:
-    """The class of a kind, named by its base, in a file of a task's folder: the one that no other derives from."""
-    module = importlib.import_module(f"{package}.{part}")
-    own = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__ == module.__name__
-        if any(one.__name__ == base for one in value.__mro__)
-    ]
-    (found,) = (one for one in own if not any(other is not one and issubclass(other, one) for other in own))
-    return found
-
-
 def config_class(task: str) -> type[RunConfig]:
-    """The configuration of a task; imports no torch."""
-    if _is_file(task):
-        return task_class(task).config_class  # type: ignore[no-any-return]
-    return class_in(_package(task), "config", "RunConfig")
+    """The configuration of a task."""
+    return task_class(task).config_class  # type: ignore[no-any-return]
 
 
 def task_class(task: str) -> Any:
-    """The value `TASK` in a task's file, or in the `task.py` of its folder."""
-    return importlib.import_module(_package(task) + ("" if _is_file(task) else ".task")).TASK
+    """The value `TASK` in the file of a task, or in the `__init__.py` of its folder.
 
-
-def _is_file(task: str) -> bool:
-    """True if a task is one file, not a folder."""
-    return not hasattr(importlib.import_module(_package(task)), "__path__")
+    Raises:
+        ConfigError: There is no such task.
+    """
+    if task not in task_names():
+        raise ConfigError(f"unknown task {task!r}{suggest(task, task_names())}")
+    return importlib.import_module(f"{__name__}.{task}").TASK
 
 
 def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

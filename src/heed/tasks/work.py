@@ -92,6 +92,8 @@ class Task:
     input: Input
     head: Head
     looks: Looks = Looks()
+    config: type[RunConfig] | None = None
+    """The class of its configurations; None for one made of the sections of its input and head."""
     baselines: Callable[[Any], Baselines] = lambda run: {}
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
@@ -154,7 +156,9 @@ class Task:
 
     @cached_property
     def config_class(self) -> type[RunConfig]:
-        """The configuration of a task that has none of its own."""
+        """The class of its configurations."""
+        if self.config is not None:
+            return self.config
         section, scores = cast(Any, self.input).kind.section, cast(Any, Literal[("auto", self.head.select, "loss")])
         fields: dict[str, Any] = {
             "task": (Literal[self.name], self.name),

@@ -29,8 +29,8 @@ from heed.tasks.base.head_options import TaggingHead
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.report import interval, per_name, score_lines
 from heed.tasks.contracts import Batch, Draw, Facts, Input
+from heed.tasks.heads import states_of
 from heed.tasks.heads.labels import Labels
-from heed.tasks.heads.states import states_of
 from heed.tasks.inputs.words import Typed, typed
 from heed.tasks.work import Work
 from heed.visible import escaped

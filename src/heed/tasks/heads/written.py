@@ -28,7 +28,7 @@ from heed.tasks.base.report import counted
 from heed.tasks.base.writing import WrittenText, bleu_of, cached_bytes, or_usual, output_measures
 from heed.tasks.base.writing_run import SEARCH
 from heed.tasks.contracts import Batch, Draw, Head
-from heed.tasks.heads.states import judged_tokens
+from heed.tasks.heads import judged_tokens
 from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.device import kept_bytes

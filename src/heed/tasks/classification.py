@@ -1,24 +1,36 @@
-"""The look at a text and its label: attention, of words and sentences too, contribution of each word, states, gates."""
+"""Classification: texts, or pairs of texts, with one label, several, or a number; and looks at them."""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from itertools import accumulate, pairwise
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from markupsafe import Markup
+from pydantic import Field, model_validator
 from torch import Tensor
 
+from heed.config.data import Only, Sources, TextSource, generated, section
+from heed.config.sections import EvaluationConfig, TextConfig
+from heed.data.corpus import characters_of, sample_of
 from heed.data.examples import Text
-from heed.data.kinds.inputs import Input
+from heed.data.findings import Findings
+from heed.data.kinds.inputs import Input, inputs_in, pair_fields
+from heed.data.tables import Field as NamedField
+from heed.data.text_files import Numbered
 from heed.errors import ConfigError
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
-from heed.tasks.base.labels import answer_of_labels
+from heed.tasks.base.comparison import LabelExaminer, shadings_html
+from heed.tasks.base.labels import LabelPrediction, answer_of_labels
 from heed.tasks.base.looking import (
     READ_AS,
     UNSEEN,
@@ -29,17 +41,113 @@ from heed.tasks.base.looking import (
     networks_of_parts,
     watched,
 )
+from heed.tasks.base.predictions import TextOutputs, question_of
 from heed.tasks.contracts import Batch
-from heed.tasks.explain import names_of_special, without
-from heed.tasks.heads.pooled import Classifier
-from heed.tasks.inputs.texts import BETWEEN, Cut
-from heed.tasks.look import AT_ONCE, look_of
+from heed.tasks.explain import contrast, explain, names_of_special, without
+from heed.tasks.heads.number import LabelsOrNumber, mean_number
+from heed.tasks.heads.pooled import (
+    ALONE,
+    MOST_FITTED,
+    NAME,
+    NETWORK,
+    Classifier,
+    TextLabels,
+    TextNumber,
+    TfidfClassifier,
+)
+from heed.tasks.inputs.texts import BETWEEN, TEXTS, Cut
+from heed.tasks.inputs.texts import Texts as TextInput
+from heed.tasks.look import AT_ONCE, look_at_texts, look_of
+from heed.tasks.work import Baselines, Looks, Task, Work
 from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer
 from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, darkest_share
 from heed.watch.maps import Axis, Map, Part, WeightSource
 from heed.watch.trace import Trace, edit
+
+
+class Texts(TextSource):
+    """Texts with labels: CSV, TSV, JSON lines, a folder per class, or lines `label text` (`heed.data.kinds.texts`)."""
+
+    labelled: ClassVar = True
+
+    format: Literal["auto", "csv", "tsv", "jsonl", "lines", "folders"] = "auto"
+    """Format of the files: auto goes by the file extension; lines are `label text`, or `__label__a __label__b text`."""
+    columns: Any = section("text", "second", label=(int | str | Annotated[list[str], Field(min_length=2)] | None, None))
+    """Columns of the text and the label in a file.
+
+    - text: Column of the text: a number from 0 or a name; "text" by default. Two columns, such as [premise,
+      hypothesis], are those of a pair of texts; the second is stored as `second`.
+    - second: Column of the second text, if an example is a pair of texts.
+    - label: Column of the label: a number from 0 or a name; "label" by default. Several columns of 0 and 1, such as
+      [toxic, obscene], are a label each, with the column's name, and a text has those whose value is 1 or true.
+    """
+    several_labels: bool = False
+    """A text may have several labels, or none."""
+    target: Literal["auto", "classes", "number"] = "classes"
+    """What the label is: one of several classes, or a number (regression: squared error of the standardised value).
+    Auto is a number if the labels are more than 20 different numbers, or numbers with fractions."""
+    label_separator: str = Field(",", min_length=1)
+    """Separator between several labels in one cell."""
+    class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
+    """How much a text of each class counts in the loss: balanced is inverse to the class's share, or a weight per
+    class (1 where none is given)."""
+    sentences: Annotated[tuple[int, int], Only("planted")] = (5, 20)
+    """Fewest and most sentences of a document."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_columns(cls, values: Any) -> Any:
+        """Two columns of text are those of a pair; several columns of labels are several labels."""
+        if not isinstance(values, dict):
+            return values
+        columns: Any = values.get("columns")
+        text, label = (
+            columns.get(name) if isinstance(columns, dict) else getattr(columns, name, None)
+            for name in ("text", "label")
+        )
+        if isinstance(text, list | tuple):
+            if len(text) != 2 or columns.get("second") is not None:
+                raise ValueError(
+                    f"data.columns.text is {list(text)!r}, expected one column, or the two columns of a pair such as "
+                    "[premise, hypothesis]; with two columns, remove data.columns.second"
+                )
+            values = {**values, "columns": {**columns, "text": text[0], "second": text[1]}}
+        if isinstance(label, list | tuple):
+            if values.get("several_labels") is False:
+                raise ValueError(f"data.several_labels is false, but data.columns.label is {list(label)!r}; remove one")
+            values = {**values, "several_labels": True}
+        return values
+
+    @model_validator(mode="after")
+    def _pairs_have_columns(self) -> Self:
+        if self.columns.second is not None and self.format in ("lines", "folders"):
+            raise ValueError(
+                f"data.columns.second is {self.columns.second!r}, but data.format {self.format} has no columns; give "
+                "pairs of texts as CSV, TSV or JSON lines"
+            )
+        return self
+
+
+class ClassificationEvaluation(EvaluationConfig):
+    """Settings of the evaluation."""
+
+    select_by: Literal["auto", "accuracy", "macro_f1", "micro_f1", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is accuracy, micro_f1 for several labels, or loss if the
+    label is a number."""
+
+
+class ClassificationConfig(TextConfig):
+    """The configuration of a classification run."""
+
+    task: Literal["classification"] = "classification"
+    """What is learned."""
+    data: Annotated[Texts, Sources(Texts, hub=True, planted=generated(2_000, 200, 500))]
+    """Where the examples come from."""
+    evaluation: ClassificationEvaluation = ClassificationEvaluation()
+    """How it is scored."""
+
 
 MOST_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""
@@ -367,3 +475,109 @@ def sentences_of(words: Words, lengths: Sequence[int]) -> Words:
     between = "" if words.axis.kind == "character" else " "
     labels = tuple(between.join(word for word, at in each if start <= at.start < stop) for start, stop in ends)
     return Words.counted(Axis("text", "sentence", labels), [1] * len(lengths))
+
+
+LONGEST = 2
+"""Length of the longest n-grams by default: single words and pairs."""
+_RATE = 0.001
+"""Learning rate of the body with n-grams: at 0.003 it has memorised small sets after two passes."""
+_MANY_LABELS = 20
+"""From so many labels on the rate is the usual 0.003: with 77, 56.2 % right in place of 53.7 (docs/benchmarks.md)."""
+_OFTEN = 400
+"""Largest number of batches in a pass for validations twice a pass: a twelfth of the budget would be several passes."""
+
+
+def is_default(config: Any) -> bool:
+    """True if neither a model nor a number of updates is given; never for embedded data, meant for plain models."""
+    section = config.model
+    named = "name" in section.model_fields_set or section.from_ is not None
+    return not named and config.training.steps is None and not config.data.is_embedded
+
+
+def longest(work: Work) -> int:
+    """Length of the longest n-grams beside a network that nobody chose, unless there is much text."""
+    few = is_default(work.config) and characters_of(work.splits.examples["train"]) <= MOST_FITTED
+    return LONGEST if few else 0
+
+
+def defaults(settled: Any, work: Any) -> Any:
+    """With n-grams by default, the `training` section is adapted to them."""
+    if not is_default(work.config) or not settled.model.settings.get("ngrams"):
+        return settled
+    batches = int(work.input.counted(work.encoded("train").lengths).sum()) / settled.training.batch_tokens
+    if len(work.head.labels) < _MANY_LABELS:
+        settled = settled.settle_open("beside n-grams", {"training.learning_rate": _RATE})
+    if batches > _OFTEN:
+        return settled
+    return settled.settle_open("twice in a pass", {"training.validate_every": max(1, math.ceil(batches / 2))})
+
+
+def baselines(run: Any) -> Baselines:
+    """The run's n-grams and its network, each alone; TF-IDF and a linear SVM, fitted to its training set once."""
+    made: dict[str, Any] = {}
+    if len(run.members) == 1 and run.input.linear is not None:
+        made = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
+    if isinstance(run.head, TextNumber):
+        return mean_number(run)
+    if (known := run.known()) is not None:
+        known = sample_of(known, MOST_FITTED)
+
+        @cache
+        def machine() -> TfidfClassifier:
+            return TfidfClassifier([one.source for one in known], [one.labels for one in known], run.head.several)
+
+        made[NAME] = lambda examples: machine().predict([one.source for one in examples])
+    return made
+
+
+def _alone(run: Any, linear: bool, examples: Sequence[Any]) -> list[LabelPrediction]:
+    """The labels by the n-grams alone, or by the network alone."""
+    work = run.task
+    logits = work.input.linear.logits(map(work.input.words_of, examples))
+    if not linear:
+        encoded = work.input.encode(examples)
+        both = torch.stack(work.scored(run.model, encoded, lambda b: [*work.head.states(run.model, b).float().cpu()]))
+        logits = both - run.model.ngram_scale.detach().cpu() * logits
+    labels = [work.head.predict(row) for row in work.head.probabilities(logits)]
+    return [LabelPrediction(one.label, one.labels, one.probability, {}, one.several) for one in labels]
+
+
+def look(work: Any, model: Any, text: Input, *, contributions: bool = True, **options: Any) -> Look:
+    """A look at the label, or the number, of a text; with `contributions`, what each word adds to a label."""
+    if isinstance(work.head, TextNumber):
+        return look_at_texts(work, model, text, **options)
+    return look_at_text(work, model, text, contributions=contributions, **options)
+
+
+class ClassificationOutputs(TextOutputs):
+    """Labels of texts, which may be in a file such as those of training."""
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        data, columns = self.run.config.data, self.run.config.data.columns
+        fields = pair_fields(columns.text, columns.second) if self.pairs else [NamedField("text", columns.text)]
+        trained = () if data.is_embedded else data.train
+        return inputs_in(path, fields, findings, self.run.head.labels, trained)
+
+
+class ClassificationExaminer(LabelExaminer):
+    """Texts, drawn without the contributions of words, which take a pass for each word."""
+
+    def count_tokens(self, run: Any, outputs: Sequence[LabelPrediction]) -> int:
+        return sum(text.length for text in run.input.encode(self.examples))
+
+    def drawing(self, run: Any, index: int, *given: Any) -> Markup:
+        return shadings_html(run.look(question_of(run.input, self.examples[index]), contributions=False).look)
+
+
+TASK = Task(
+    "classification",
+    input=TextInput(TEXTS),
+    head=LabelsOrNumber("texts", labels=TextLabels(longest=longest), number=TextNumber()),
+    config=ClassificationConfig,
+    looks=Looks(look, explain, contrast),
+    baselines=baselines,
+    defaults=defaults,
+    outputs=ClassificationOutputs,
+    examiner=lambda: ClassificationExaminer,
+    enough_updates=300,
+)

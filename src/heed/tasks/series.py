@@ -1,4 +1,4 @@
-"""The next row of a series: forecasts, each row from the one before.
+"""Series: forecasts of series of numbers, each row from the one before, by a network that reads from left to right.
 
     h(t) = body(x(1) .. x(t));    x^(t+1) = V h(t) + b, plus x(t) if `difference`;    loss: mean squared error
 
@@ -14,22 +14,111 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
+import pandas as pd
 import torch
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from heed.config.data import Source, Sources, section
+from heed.config.sections import (
+    DataPath,
+    EvaluationConfig,
+    ModelSection,
+    RunConfig,
+    Section,
+    from_left_to_right,
+)
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.head_options import SeriesHead
+from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, notes_on, views_of_text, watched
+from heed.tasks.base.predictions import FileOutputs, csv_row
 from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input
 from heed.tasks.inputs.windows import Stretch, Windows, names_of
-from heed.tasks.work import Work
+from heed.tasks.work import Looks, Task, Work
 from heed.visible import escaped
+from heed.watch.edits import Edit
+from heed.watch.looks import Choice, Look
+from heed.watch.maps import Axis
+from heed.watch.trace import edit
+
+
+class Series(Source):
+    """Series of numbers in chronological order: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
+
+    train: list[DataPath] = Field(min_length=1)
+    """Training files, each a series of its own, with the same columns. Relative to the configuration."""
+    valid: list[DataPath] | int | None = None
+    """Validation files, or how many of each training file's last rows to hold out; a tenth by default."""
+    test: list[DataPath] | int | None = None  # type: ignore[assignment]  # rows are held out for a test, too
+    """Test files, or how many of each training file's last rows to hold out, after the validation rows."""
+    columns: Any = section(date=(str, "auto"), series=(str | None, None), values=(tuple[int | str, ...] | None, None))
+    """Columns of a series, or a list of those to read and forecast.
+
+    - date: Column of the dates, which order the rows; auto: recognised by its values; none: rows are in order of time.
+    - series: Column that names the series of each row, in files of several; each is forecast.
+    - values: Columns to read and forecast, by name or by number from 0; all others by default. `data.columns=[a,b]` is
+      short for it.
+    """
+    date_format: str | None = None
+    """Format of the dates, as Python's `strptime` reads it, with %q for quarters; recognised by default."""
+    missing: Literal["refuse", "interpolate"] = "refuse"
+    """What to do with missing values: refuse, or interpolate between the values before and after, linearly in time."""
+    window: Annotated[int, Field(gt=1)] | Literal["auto"] = "auto"
+    """Rows read before the first forecast row, and rows of a training example; auto: 48, two seasons if
+    longer, or a third of a short series."""
+    horizon: int = Field(12, gt=0, le=100_000)
+    """Rows to forecast; each forecast row is fed back to forecast the next."""
+    season: Annotated[int, Field(gt=0)] | Literal["auto", "none"] | None = "auto"
+    """Period of the series in rows, of the seasonal naive forecast, a baseline; auto: by the spacing of the dates (24
+    hours, 7 days, 12 months, ...); none or 1: no season."""
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _values(cls, columns: Any) -> Any:
+        """Allow one column, or a list of them, in place of the section."""
+        values = [columns] if isinstance(columns, int | str) else columns
+        return values if isinstance(values, dict | Section) else {"values": values}
+
+
+class SeriesModelSection(ModelSection):
+    """Which model of a series; all other fields are the model's and the head's own."""
+
+    name: str = "rnn"
+    """File in `heed/models`."""
+
+
+class SeriesEvaluation(EvaluationConfig):
+    """Settings of the evaluation."""
+
+    select_by: Literal["auto", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is the loss, the mean squared error of forecasts of
+    data.horizon rows."""
+
+
+class SeriesConfig(RunConfig):
+    """The configuration of a run over series of numbers."""
+
+    task: Literal["series"] = "series"
+    """What is learned."""
+    data: Annotated[Series, Sources(Series, without="bad_lines encoding max_line duplicates overlap")]
+    """Where the examples come from."""
+    model: SeriesModelSection = SeriesModelSection()
+    """Which model."""
+    evaluation: SeriesEvaluation = SeriesEvaluation()
+    """How it is scored."""
+
+    _direction = model_validator(mode="before")(
+        from_left_to_right("a forecaster that reads backwards would see the row to predict and learn to copy it")
+    )
+
 
 LONGEST = 100_000
 """Most rows of a forecast."""
@@ -194,3 +283,100 @@ class NextRow(Head):
             errors = ", ".join(f"{escaped(column)} {error:.4g}" for column, error in shown["mae"].items())
             lines.append(f"  {escaped(name)}: {counted(shown['forecasts'], 'forecast')}, MAE of the model: {errors}")
         return lines
+
+
+class SeriesOutputs(FileOutputs):
+    """Forecasts of the series in a file."""
+
+    _noted: Sequence[str] = ()
+
+    def notes(self) -> list[str]:
+        return [*self._noted]
+
+    def write_file(self, path: Path) -> list[str]:
+        series = self.run.input.read(path)
+        (forecast,) = self.run.predicted(self.run.input.unknown(series), horizon=self.options["horizon"])
+        lines = [one.timeline for one in series if one.timeline is not None]
+        uneven = [line.column.names[0] for line in lines if line.step is None]
+        if uneven:
+            self._noted = [f"the dates of column '{uneven[0]}' are not evenly spaced, so the forecast has no dates"]
+        keys = pd.DataFrame(index=range(len(forecast))) if forecast.keys is None else forecast.keys
+        numbers = ([f"{value:.6g}" for value in row] for row in forecast)
+        rows = [[*map(str, key), *row] for key, row in zip(keys.itertuples(index=False), numbers, strict=True)]
+        return [csv_row(row) for row in [[*keys.columns, *forecast.columns], *rows]]
+
+
+def look_at_series(
+    work: Work,
+    model: Forecaster,
+    series: Stretch,
+    *,
+    edits: Sequence[Edit] = (),
+    title: str = "",
+    choice: Choice | None = None,
+    units: Units | None = None,
+) -> Look:
+    """Show how a model reads the last `data.window` rows of a series: its attention, gates and states.
+
+    Raises:
+        ConfigError: The model does not have this attention, or no attention at all.
+    """
+    assert isinstance(work.input, Windows)
+    window, columns, choice = work.input.window, work.input.columns, choice or Choice()
+    encoded = work.input.encode([series])
+    values = work.input.collate(encoded, [0], None).to(next(model.parameters()).device).inputs["values"]
+    with edit(model, *edits), watched(model) as seen:
+        said = model(values)
+    count, first = values.shape[1], len(series.values) - values.shape[1]
+    if not seen.mechanisms() and (choice != Choice() or edits):
+        raise ConfigError(f"model {work.config.model.name} has no attention; a look shows its gates")
+    choice.check(seen.mechanisms())
+    labels = tuple(str(first + n + 1) for n in range(count))
+    places = Words.counted(Axis("rows", "row", labels), [1] * count)
+    views, nets = views_of_text(seen, choice, places, count), networks(seen, count)
+    shown = [_row(columns, row) for row in series.values[first:]]
+    lines = tuple(f"row {label}: {row}" for label, row in zip(labels, shown, strict=True))
+    following = work.head.predict(said[0, -1:].double().cpu(), series, work.input)
+    blocks = {f"layer {n}": states[0] for n, states in enumerate(seen.tensors("states"))}
+    return Look(
+        title or work.title,
+        series.origin,
+        f"row {len(series.values) + 1}: {_row(columns, following[0])}",  # type: ignore[index]
+        (
+            *(view.map for view in views),
+            *gate_maps([(net, places) for net in nets], work.config.model.name, bool(nets), units),
+        ),
+        encoder_frames(nets, replace(places, axis=Axis("rows", "row", lines)), blocks, views),
+        (),
+        (f"read: rows {labels[0]} to {labels[-1]} (data.window {window})", *notes_on((), edits)),
+        names=("series", "next"),
+        parts=(("series", "reads"), ("", "")),
+        unit="row",
+    )
+
+
+def readable(work: Work, text: Any) -> Stretch:
+    """The series to look at, of a file or of Python data."""
+    assert isinstance(work.input, Windows)
+    is_file, input = isinstance(text, str | Path), work.input
+    series, name = (input.read(Path(text)), Path(text).name) if is_file else (input.held(text), "series")
+    if len(series) > 1:
+        raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
+    values = series[0].numbers(input.columns)
+    return Stretch(values, len(values), name)
+
+
+def _row(columns: Sequence[str], row: Any) -> str:
+    return ", ".join(f"{column} {value:.6g}" for column, value in zip(columns, row.tolist(), strict=True))
+
+
+TASK = Task(
+    "series",
+    input=Windows(),
+    head=NextRow("numbers"),
+    config=SeriesConfig,
+    looks=Looks(at=look_at_series, readable=readable),
+    outputs=SeriesOutputs,
+    enough_updates=300,
+    cannot={"ensemble": "", "errors": ""},
+)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+from pydantic import Field, model_validator
+
+from heed.config.data import Sources
+from heed.config.sections import Section, TokenizerConfig, WritingEvaluation
 from heed.data.examples import Pair, split_sentences
 from heed.errors import DataError, whole_number
 from heed.evaluation.text_scores import rouge_measures
@@ -14,13 +18,78 @@ from heed.tasks.base.writing_run import scores_beside_baselines
 from heed.tasks.heads.alignment import align
 from heed.tasks.heads.written import TextScores, settings
 from heed.tasks.inputs.few_pairs import with_body
-from heed.tasks.inputs.pairs import Pairs, pair_kind
-from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
-from heed.tasks.translation.task import LOOKS, Translated, TranslationExaminer, TranslationOutputs, nearest, taken_from
+from heed.tasks.inputs.pairs import Pairs as PairInput
+from heed.tasks.inputs.pairs import pair_kind
+from heed.tasks.translation import (
+    LOOKS,
+    Pairs,
+    Translated,
+    TranslationConfig,
+    TranslationExaminer,
+    TranslationOutputs,
+    nearest,
+    taken_from,
+)
 from heed.tasks.work import Baselines, Task
 
 if TYPE_CHECKING:
     from heed.tasks.run import Run
+
+
+DOCUMENT_NAMES = ("document", "body", "article", "text", "dialogue", "content", "story", "source", "input")
+"""Column names that are recognised as documents, the most certain first."""
+SUMMARY_NAMES = ("summary", "subject", "highlights", "headline", "title", "abstract", "target", "output")
+"""Column names that are recognised as summaries, the most certain first."""
+
+
+class SummaryTokenizer(TokenizerConfig):
+    """How text becomes tokens; documents and summaries are in the same language and share a vocabulary."""
+
+    shared: bool = True
+    """One vocabulary for both sides."""
+    min_count: int = Field(3, gt=0)
+    """How often a word must occur in training to be in the vocabulary (word only); 3, since a word in one document and
+    its summary already occurs twice."""
+
+
+class SummaryEvaluation(WritingEvaluation):
+    """Scoring of summaries."""
+
+    select_by: Literal[
+        "auto", "rouge1", "rouge2", "rougeL", "bleu", "chrf", "exact_match", "token_accuracy", "loss"
+    ] = "auto"
+    """Validation score that chooses the best checkpoint: auto is rougeL."""
+
+
+class SummarisationHead(Section):
+    """The parts of the model other than its body."""
+
+    pointer: bool = False
+    """Allow tokens to be copied from the document, by a separate attention (See et al. 2017); with tokenizer.shared,
+    and a model that attends to its source."""
+
+
+class SummarisationConfig(TranslationConfig):
+    """Complete configuration of a run of summarisation."""
+
+    task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a separate task
+    """The task."""
+    data: Annotated[Pairs, Sources(Pairs, "summarisation", hub=True, own={"max_source": 400, "max_length": 500})]
+    """Where the examples come from."""
+    tokenizer: SummaryTokenizer = SummaryTokenizer()
+    """How text becomes tokens."""
+    evaluation: SummaryEvaluation = SummaryEvaluation()  # type: ignore[assignment]  # its own scores
+    """How it is scored."""
+
+    @model_validator(mode="after")
+    def _can_copy(self) -> Self:
+        if self.model.settings.get("pointer") and not self.tokenizer.shared:
+            raise ValueError(
+                "model.pointer is true, which copies tokens of the document, but with tokenizer.shared=false documents "
+                "and summaries have different tokens; set tokenizer.shared=true or model.pointer=false"
+            )
+        return self
+
 
 MOST = 500
 """Most documents on which the length is chosen."""
@@ -101,8 +170,9 @@ def before(config: Any) -> Any:
 
 TASK = Task(
     "summarisation",
-    input=Pairs(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES, documents=True),
+    input=PairInput(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES, documents=True),
     head=Translated(scores=SCORES, section=SummarisationHead),
+    config=SummarisationConfig,
     looks=LOOKS,
     baselines=baselines,
     defaults=settings,
