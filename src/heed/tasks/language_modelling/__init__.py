@@ -530,7 +530,7 @@ class Trigram:
         p(c | b)   = (n(bc) + m p(c)) / (n(b.) + m)
         p(c | ab)  = (n(abc) + m p(c | b)) / (n(ab.) + m)        m = 5
 
-    Source: MacKay and Peto 1995, Natural Language Engineering 1 (3), hierarchical Dirichlet smoothing, with one fixed m.
+    Source: MacKay and Peto 1995, Natural Language Engineering 1 (3), hierarchical Dirichlet smoothing, with a fixed m.
     """
 
     def __init__(self, ids: Sequence[int] | NDArray[np.int64], vocab_size: int) -> None:

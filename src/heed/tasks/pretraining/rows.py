@@ -448,8 +448,8 @@ def fill_from_neighbours(embedding: nn.Embedding, passages: Passages) -> Counted
         M ~ U S V^T with the d largest singular values;   e_i = U_i sqrt(S)
 
     Two tokens are near if they are at most five positions apart in a document; the weight of a pair falls with its
-    distance (5/5, 4/5, ..., 1/5). Rows of tokens that do not occur, and columns beyond the rank of the counts, keep their random values; all are
-    scaled to the same deviation.
+    distance (5/5, 4/5, ..., 1/5). Rows of tokens that do not occur, and columns beyond the rank of the counts, keep
+    their random values; all are scaled to the same deviation.
 
     Source: Levy and Goldberg 2014, Neural Word Embedding as Implicit Matrix Factorization (what skip-gram with negative
     samples factorises); Levy, Goldberg and Dagan 2015, Improving Distributional Similarity (Q15-1016), sections 3.2 and
