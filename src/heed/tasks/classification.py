@@ -153,7 +153,7 @@ MOST_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""
 _MOST = 12
 """Largest number of n-grams listed."""
-_READ_BESIDE = f"; read as the unknown token by the network, not by the n-grams, marked {UNSEEN}"
+_READ_BY_NETWORK = f"; read as the unknown token by the network, not by the n-grams, marked {UNSEEN}"
 """End of the note on words never seen in training where n-grams stand beside the network."""
 
 
@@ -181,8 +181,8 @@ def answer_of(work: Any, model: Classifier, encoded: Cut, words: Words, typed: I
             texts.append(replace(without(encoded, row), ngrams=ngrams))
         return model(**collated(work, texts, device).inputs)  # type: ignore[no-any-return]
 
-    own = [range(word.start - first, word.stop - first) for word in words.tokens]
-    return answer_of_labels(work.head, model, torch.tensor(ids, device=device), scores, words=own)
+    positions = [range(word.start - first, word.stop - first) for word in words.tokens]
+    return answer_of_labels(work.head, model, torch.tensor(ids, device=device), scores, words=positions)
 
 
 def contributions_of(work: Any, answer: Answer, axis: Axis, label: str) -> Shading | None:
@@ -203,14 +203,14 @@ def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: in
     have none.
     """
     if isinstance(model.body, MLP):
-        (shares,) = seen.tensors("shares")
-        return [{"W_i x_i": shares[0, word.start : word.stop].sum(0)} for word in words.tokens]
+        (terms,) = seen.tensors("shares")
+        return [{"W_i x_i": terms[0, word.start : word.stop].sum(0)} for word in words.tokens]
     if isinstance(model.body, CNN):
         grams = list(zip(model.body.windows, seen.tensors("ngrams"), strict=True))
         return [
             {
-                f"{width}-grams": found[0, word.start : word.stop].amax(0)
-                for width, found in grams
+                f"{width}-grams": largest[0, word.start : word.stop].amax(0)
+                for width, largest in grams
                 if word.start < max(1, num_tokens - width + 1)
             }
             for word in words.tokens
@@ -245,16 +245,16 @@ def ngrams_of_filters(
     parts: dict[range, float] = defaultdict(float)
     filters: Counter[range] = Counter()
     add = weight.split([bank.out_channels for bank in body.filters])
-    for width, found, of_filters in zip(body.windows, seen.tensors("ngrams"), add, strict=True):
-        values, places = found[0].max(0)  # (num_filters,): the value that pooling keeps, and its first place
+    for width, largest, of_filters in zip(body.windows, seen.tensors("ngrams"), add, strict=True):
+        values, places = largest[0].max(0)  # (num_filters,): the value that pooling keeps, and its first place
         for value, place in zip((values * of_filters).tolist(), places.tolist(), strict=True):
             ngram = range(place, min(place + width, num_tokens))
             parts[ngram] += value
             filters[ngram] += 1
     title = "The {count} n-grams with the largest contributions to the {score}, through the filters that are "
     ordered = sorted(parts, key=lambda ngram: (ngram.start, ngram.stop))
-    said = {n: f"maximum of {count} filter{'s' * (count != 1)}" for n, count in filters.items()}
-    return _listed(work, title + "largest on them", ((_text(words, n), parts[n], said[n]) for n in ordered), label)
+    remarks = {n: f"maximum of {count} filter{'s' * (count != 1)}" for n, count in filters.items()}
+    return _listed(work, title + "largest on them", ((_text(words, n), parts[n], remarks[n]) for n in ordered), label)
 
 
 def ngrams_fitted(work: Any, model: Classifier, text: Text, label: str) -> Shading | None:
@@ -278,8 +278,8 @@ def shares_of_parts(work: Any, model: Classifier, encoded: Cut, label: str) -> l
     linear = float(model.ngram_scale.detach()) * torch.tensor(encoded.ngrams)
     batch = collated(work, [encoded], next(model.parameters()).device)
     network = model(**batch.inputs)[0].float().cpu() - linear
-    one, other = toward(work, torch.stack([linear, network], dim=1), label).tolist()
-    return [f"{_score_of(work, label)}: n-grams {one:+.4f}, network {other:+.4f}, together {one + other:+.4f}"]
+    parts = toward(work, torch.stack([linear, network], dim=1), label).tolist()
+    return [f"{_score_of(work, label)}: n-grams {parts[0]:+.4f}, network {parts[1]:+.4f}, together {sum(parts):+.4f}"]
 
 
 def _score_of(work: Any, label: str) -> str:
@@ -291,13 +291,13 @@ def _listed(work: Any, title: str, parts: Iterable[tuple[str, float, str]], labe
 
     In `title`, "count" is replaced, and "score" by the score of what.
     """
-    best = sorted(parts, key=lambda one: -abs(one[1]))[:_MOST]
+    best = sorted(parts, key=lambda part: -abs(part[1]))[:_MOST]
     axis = Axis("text", "n-gram", tuple(name for name, _, _ in best))
     sums = tuple(value for _, value, _ in best)
-    others = tuple(said for _, _, said in best) if any(said for _, _, said in best) else ()
+    remarks = tuple(remark for _, _, remark in best)
     largest = max(map(abs, sums), default=1.0)
     title = title.format(count=len(best), score=_score_of(work, label))
-    return Shading(title, axis, sums, largest, others=others, signed=True, listed=True)
+    return Shading(title, axis, sums, largest, others=remarks if any(remarks) else (), signed=True, listed=True)
 
 
 def _text(words: Words, tokens: range) -> str:
@@ -369,8 +369,8 @@ def look_at_text(
         example.text,
         prediction.label,
         notes,
-        unknown=[one for part in work.input.split(example) for one in work.input.tokenizer.unknown_in(part)],
-        read_as=READ_AS if model.ngram_scale is None else _READ_BESIDE,
+        unknown=[token for part in work.input.split(example) for token in work.input.tokenizer.unknown_in(part)],
+        read_as=READ_AS if model.ngram_scale is None else _READ_BY_NETWORK,
         parts=_parts_read(seen, lengths, drawn, sentences) if work.input.hierarchical else None,
         edits=edits,
         choice=choice,
@@ -380,7 +380,7 @@ def look_at_text(
         shadings: Sequence[Shading | None] = level_shadings(seen, choice, lengths, drawn, sentences.axis)
     else:
         classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
-        shadings = [_shading_of_look(one, model.has_cls and classified) for one in look.maps if one.is_distribution]
+        shadings = [_shading_of_map(map, model.has_cls and classified) for map in look.maps if map.is_distribution]
     states = states_of_words(model, seen, drawn, len(ids))
     frames = [EncoderFrame(i, *of, {}) for i, of in enumerate(zip(drawn.axis.labels, states, strict=False))]
     return replace(
@@ -388,7 +388,7 @@ def look_at_text(
         names=("text", "label"),
         second=example.second or "",
         answer=answer,
-        maps=tuple(one for one in look.maps if one.mechanism != "pooling" or len(one.query) > 1),
+        maps=tuple(map for map in look.maps if map.mechanism != "pooling" or len(map.query) > 1),
         encoder=tuple(frames) or look.encoder,
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         no_steps="" if frames or look.encoder else AT_ONCE,
@@ -404,20 +404,20 @@ def _parts_read(seen: Trace, lengths: Sequence[int], words: Words, sentences: Wo
     ]
 
 
-def _shading_of_look(one: Map, has_cls: bool) -> Shading | None:
+def _shading_of_map(attention: Map, has_cls: bool) -> Shading | None:
     """The weights of the text's vector: those of the pooling attention, or the attention of [CLS]."""
-    if one.mechanism == "pooling":
-        several = f", mean of {len(one.query)} learned vectors" if len(one.query) > 1 else ""
-        title = f"Pooling attention: the share of each {one.key.kind} in the text's vector{several}"
-        opens = (one.mechanism, one.opens) if one.opens is not None and not several else None
-        return of_shares(title, one.key, one.weights.mean(0), opens=opens)
+    if attention.mechanism == "pooling":
+        several = f", mean of {len(attention.query)} learned vectors" if len(attention.query) > 1 else ""
+        title = f"Pooling attention: the share of each {attention.key.kind} in the text's vector{several}"
+        opens = (attention.mechanism, attention.opens) if attention.opens is not None and not several else None
+        return of_shares(title, attention.key, attention.weights.mean(0), opens=opens)
     if not has_cls:
         return None
     # The state of [CLS] is classified; its attention to itself is left out.
-    which = "mean of the heads" if one.head is None else f"head {one.head}"
-    title = f"Attention of {one.key.labels[0]} in {one.mechanism} layer {one.layer}, {which}"
-    title = f"{one.key.labels[0]} in {one.title}" if one.mechanism == ROLLOUT else title
-    return of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
+    which = "mean of the heads" if attention.head is None else f"head {attention.head}"
+    title = f"Attention of {attention.key.labels[0]} in {attention.mechanism} layer {attention.layer}, {which}"
+    title = f"{attention.key.labels[0]} in {attention.title}" if attention.mechanism == ROLLOUT else title
+    return of_shares(title, replace(attention.key, labels=attention.key.labels[1:]), attention.weights[0, 1:])
 
 
 _LEARNED = Axis("learned", "vector", ("learned vector",))
@@ -430,27 +430,27 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
     `lengths` are the numbers of tokens of the sentences, `titles` their axis.
     """
     maps = {name: seen.maps(name, layer) for name, layer in choice.layers(seen.mechanisms())}
-    weights = {name: one.weights[:, 0, 0] for name, one in maps.items()}
-    openers = {name: replace(one.openers[0], head=0) for name, one in maps.items()}
+    weights = {name: level.weights[:, 0, 0] for name, level in maps.items()}
+    openers = {name: replace(level.openers[0], head=0) for name, level in maps.items()}
     shadings = []
     if "words" in weights:
         rows = zip(weights["words"], lengths, strict=True)
         within = words.sum(torch.cat([row[:length] for row, length in rows]).unsqueeze(0))[0]
         ends = list(accumulate(lengths, initial=0))
         inside = [max(n for n, end in enumerate(ends[:-1]) if end <= word.start) for word in words.tokens]
-        title, shares = "Weight of each word in the sum over its sentence", within.new_ones(len(lengths))
+        title, weights_of_sentences = "Weight of each word in the sum over its sentence", within.new_ones(len(lengths))
         if "sentences" in weights:
             title += ", times the weight of the sentence in the sum over the text"
-            shares = weights["sentences"][0]
+            weights_of_sentences = weights["sentences"][0]
         placed = zip(words.tokens, inside, strict=True)
         key = [range(word.start - ends[n], min(word.stop, ends[n + 1]) - ends[n]) for word, n in placed]
-        within_sentences = list(zip(inside, shares[inside].tolist(), strict=True))
+        within_sentences = list(zip(inside, weights_of_sentences[inside].tolist(), strict=True))
         opener, axis = replace(openers["words"], key=key, within=within_sentences), words.axis
         if both := "sentences" in weights:
             starts = [*(bisect_left(inside, n) for n in range(len(lengths))), len(inside)]
             parts = (Part(f"sentence {n}", *of) for n, of in enumerate(pairwise(starts), start=1))
             axis = replace(axis, parts=tuple(parts))
-        shaded = of_shares(title, axis, within * shares[inside], opens=("words", opener))
+        shaded = of_shares(title, axis, within * weights_of_sentences[inside], opens=("words", opener))
         shadings.append(replace(shaded, nested=both))
     if "sentences" in weights:
         title, opens = "Weight of each sentence in the sum over the text", ("sentences", openers["sentences"])
@@ -514,20 +514,20 @@ def defaults(settled: Any, work: Any) -> Any:
 
 def baselines(run: Any) -> Baselines:
     """The run's n-grams and its network, each alone; TF-IDF and a linear SVM, fitted to its training set once."""
-    made: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     if len(run.members) == 1 and run.input.linear is not None:
-        made = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
+        functions = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
     if isinstance(run.head, TextNumber):
         return mean_number(run)
-    if (known := run.known()) is not None:
-        known = sample_of(known, MOST_FITTED)
+    if (train := run.known()) is not None:
+        train = sample_of(train, MOST_FITTED)
 
         @cache
         def machine() -> TfidfClassifier:
-            return TfidfClassifier([one.source for one in known], [one.labels for one in known], run.head.several)
+            return TfidfClassifier([text.source for text in train], [text.labels for text in train], run.head.several)
 
-        made[NAME] = lambda examples: machine().predict([one.source for one in examples])
-    return made
+        functions[NAME] = lambda examples: machine().predict([text.source for text in examples])
+    return functions
 
 
 def _alone(run: Any, linear: bool, examples: Sequence[Any]) -> list[LabelPrediction]:
@@ -538,8 +538,8 @@ def _alone(run: Any, linear: bool, examples: Sequence[Any]) -> list[LabelPredict
         encoded = work.input.encode(examples)
         both = torch.stack(work.scored(run.model, encoded, lambda b: [*work.head.states(run.model, b).float().cpu()]))
         logits = both - run.model.ngram_scale.detach().cpu() * logits
-    labels = [work.head.predict(row) for row in work.head.probabilities(logits)]
-    return [LabelPrediction(one.label, one.labels, one.probability, {}, one.several) for one in labels]
+    predictions = [work.head.predict(row) for row in work.head.probabilities(logits)]
+    return [replace(prediction, probabilities={}) for prediction in predictions]
 
 
 def look(work: Any, model: Any, text: Input, *, contributions: bool = True, **options: Any) -> Look:
@@ -565,7 +565,7 @@ class ClassificationExaminer(LabelExaminer):
     def count_tokens(self, run: Any, outputs: Sequence[LabelPrediction]) -> int:
         return sum(text.length for text in run.input.encode(self.examples))
 
-    def drawing(self, run: Any, index: int, *given: Any) -> Markup:
+    def drawing(self, run: Any, index: int, *others: Any) -> Markup:
         return shadings_html(run.look(question_of(run.input, self.examples[index]), contributions=False).look)
 
 

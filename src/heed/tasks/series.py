@@ -121,7 +121,7 @@ class SeriesConfig(RunConfig):
 
 
 LONGEST = 100_000
-"""Most rows of a forecast."""
+"""Largest number of rows of a forecast."""
 
 
 class Forecaster(nn.Module):
@@ -142,12 +142,12 @@ class Forecaster(nn.Module):
 
         From `(batch, length, columns)` to `(batch, length + further, columns)`.
         """
-        said, states = self.read(values)
-        rows = [said]
+        rows, states = self.read(values)
+        parts = [rows]
         for _ in range(further):
-            said, states = self.read(said[:, -1:], states)
-            rows.append(said)
-        return torch.cat(rows, dim=1)
+            rows, states = self.read(rows[:, -1:], states)
+            parts.append(rows)
+        return torch.cat(parts, dim=1)
 
     def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
         """The next row after each row, and the states after them; `states` are those after earlier rows."""
@@ -155,18 +155,18 @@ class Forecaster(nn.Module):
         hidden, states = self.body.read(values, states)
         change: Tensor = self.output(hidden)
         if self.season is not None:
-            known = torch.cat([before, values], dim=1)
-            past = known[:, : max(0, known.shape[1] - self.season + 1)][:, -values.shape[1] :]
-            count = past.shape[1]  # rows that have one a season before the next
+            history = torch.cat([before, values], dim=1)
+            past = history[:, : max(0, history.shape[1] - self.season + 1)][:, -values.shape[1] :]
+            count = past.shape[1]  # rows whose next row has one a season before it
             moved = past - values[:, values.shape[1] - count :]
             change = change + self.seasonal * pad(moved, (0, 0, values.shape[1] - count, 0))
-            before = known[:, -self.season :]
+            before = history[:, -self.season :]
         return values + change if self.difference else change, (states, before)
 
 
 @dataclass(frozen=True)
 class NextRow(Head):
-    """The row after each row of a window; of a question, the rows that follow it."""
+    """The row after each row of a window; in a forecast, the rows after the last."""
 
     options: ClassVar = SeriesHead
     names: ClassVar = "next"
@@ -179,11 +179,11 @@ class NextRow(Head):
         if self.horizon and not 1 <= self.horizon <= LONGEST:
             raise ConfigError(f"horizon is {self.horizon}, expected 1 to {LONGEST:,} rows")
 
-    def settled(self, options: SeriesHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: SeriesHead, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         assert isinstance(work.input, Windows)
         season = work.config.data.season
-        known = isinstance(season, int) and 1 < season <= work.input.window // 2 and options.difference
-        return options.model_dump() | ({"season": season} if known and "season" not in given else {})
+        is_seasonal = isinstance(season, int) and 1 < season <= work.input.window // 2 and options.difference
+        return options.model_dump() | ({"season": season} if is_seasonal and "season" not in fields else {})
 
     def build(self, body: Any, options: SeriesHead, facts: Facts) -> Forecaster:
         return Forecaster(body, len(facts.rows["columns"]), options)
@@ -195,10 +195,10 @@ class NextRow(Head):
         return rows
 
     def encode(self, examples: Sequence[Stretch], input: Input | None = None) -> None:
-        """Nothing: what follows is in the batch."""
+        """Nothing: the batch has the rows that follow."""
 
     def collate(self, truths: None, batch: Batch, draw: Draw | None) -> Batch:
-        """A training batch: the last rows are forecast; learned are those that have one a season before the next."""
+        """A training batch, whose last rows are forecast; targets without a row one season before are left out."""
         season = self.chosen.season or 1
         values, targets = batch.inputs["values"], batch.targets["rows"][:, season - 1 :]
         further = min(self.config.data.horizon, targets.shape[1] // 2)
@@ -217,9 +217,9 @@ class NextRow(Head):
 
     def judge(self, model: Forecaster, states: Tensor, batch: Batch) -> Tensor:
         rows = batch.targets["rows"]
-        known = ~rows.isnan()  # others are padding
+        present = ~rows.isnan()  # others are padding
         wrong = states[:, -self.asked_rows :][:, : rows.shape[1]].double() - rows
-        squares, count = wrong.square().where(known, 0.0).sum((1, 2)), known.sum((1, 2)).double()
+        squares, count = wrong.square().where(present, 0.0).sum((1, 2)), present.sum((1, 2)).double()
         return torch.stack([squares, torch.zeros_like(count), count], dim=1)
 
     def decode(self, model: Forecaster, states: Tensor, batch: Batch) -> Sequence[Tensor]:
@@ -240,14 +240,15 @@ class NextRow(Head):
         """Errors of the model, and in the report those of naive forecasts."""
         assert isinstance(input, Windows)
         horizon, season = self.config.data.horizon, self.config.data.season
-        contexts, true = [one.values[: one.start] for one in examples], [one.values[one.start :] for one in examples]
+        contexts = [example.values[: example.start] for example in examples]
+        true = [example.values[example.start :] for example in examples]
         forecasts = {"model": predictions, "last value": [last_value(context, horizon) for context in contexts]}
         if isinstance(season, int):
             forecasts["seasonal naive"] = [seasonal_naive(context, horizon, season) for context in contexts]
-        cut = {name: [f[: len(t)] for f, t in zip(made, true, strict=True)] for name, made in forecasts.items()}
+        cut = {name: [f[: len(t)] for f, t in zip(forecast, true, strict=True)] for name, forecast in forecasts.items()}
         errors = error_measures(true, cut, input.columns)
         texts = [" ".join(f"{value:.6g}" for value in rows.flatten()) for rows in predictions]
-        measures = [one for by in errors.values() for one in by["model"].values()]
+        measures = [measure for by in errors.values() for measure in by["model"].values()]
         return Outcomes(tuple(texts), tuple(measures), report=partial(self._reported, errors, examples))
 
     def _reported(self, errors: Errors, examples: Sequence[Stretch], resamples: int) -> dict[str, Any]:
@@ -257,11 +258,11 @@ class NextRow(Head):
         if isinstance(data.season, int):
             report["season"] = data.season
         if len(names := names_of(examples)) > 1:
-            places = {name: [n for n, one in enumerate(examples) if one.origin == name] for name in names}
+            places = {name: [n for n, example in enumerate(examples) if example.origin == name] for name in names}
             report["series"] = {
                 name: {
                     "forecasts": len(some),
-                    "mae": {column: made["model"]["mae"].of(some).score() for column, made in errors.items()},
+                    "mae": {column: measures["model"]["mae"].of(some).score() for column, measures in errors.items()},
                 }
                 for name, some in places.items()
             }
@@ -296,7 +297,7 @@ class SeriesOutputs(FileOutputs):
     def write_file(self, path: Path) -> list[str]:
         series = self.run.input.read(path)
         (forecast,) = self.run.predicted(self.run.input.unknown(series), horizon=self.options["horizon"])
-        lines = [one.timeline for one in series if one.timeline is not None]
+        lines = [part.timeline for part in series if part.timeline is not None]
         uneven = [line.column.names[0] for line in lines if line.step is None]
         if uneven:
             self._noted = [f"the dates of column '{uneven[0]}' are not evenly spaced, so the forecast has no dates"]
@@ -326,7 +327,7 @@ def look_at_series(
     encoded = work.input.encode([series])
     values = work.input.collate(encoded, [0], None).to(next(model.parameters()).device).inputs["values"]
     with edit(model, *edits), watched(model) as seen:
-        said = model(values)
+        predicted = model(values)
     count, first = values.shape[1], len(series.values) - values.shape[1]
     if not seen.mechanisms() and (choice != Choice() or edits):
         raise ConfigError(f"model {work.config.model.name} has no attention; a look shows its gates")
@@ -336,7 +337,7 @@ def look_at_series(
     views, nets = views_of_text(seen, choice, places, count), networks(seen, count)
     shown = [_row(columns, row) for row in series.values[first:]]
     lines = tuple(f"row {label}: {row}" for label, row in zip(labels, shown, strict=True))
-    following = work.head.predict(said[0, -1:].double().cpu(), series, work.input)
+    following = work.head.predict(predicted[0, -1:].double().cpu(), series, work.input)
     blocks = {f"layer {n}": states[0] for n, states in enumerate(seen.tensors("states"))}
     return Look(
         title or work.title,

@@ -92,7 +92,7 @@ class SummarisationConfig(TranslationConfig):
 
 
 MOST = 500
-"""Most documents on which the length is chosen."""
+"""Largest number of documents on which the length is chosen."""
 _WORDS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
 _SENTENCES = (1, 2, 3, 5)
 _TEXTS = ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
@@ -127,8 +127,8 @@ class Lead:
     @classmethod
     def named(cls, name: str) -> Lead | None:
         """The lead of this name; None for a baseline of another kind."""
-        found = re.fullmatch(r"first (?:(\d+) )?(word|sentence)s?", name)
-        return None if found is None else cls(whole_number(found[1] or "1"), found[2])
+        match = re.fullmatch(r"first (?:(\d+) )?(word|sentence)s?", name)
+        return None if match is None else cls(whole_number(match[1] or "1"), match[2])
 
     def of(self, document: str) -> str:
         """The beginning of a document."""

@@ -74,11 +74,11 @@ class TableConfig(RunConfig):
 _UPDATES, _PASSES = 1_000, 300
 """Updates, or passes if these are more, after which training ends though time is left: a network memorises a table."""
 _CELLS, _ROWS = 10_000_000, 1_000
-"""Rows x columns x outputs above which a baseline is fitted to a sample; the least rows of a sample."""
+"""Rows x columns x outputs above which a baseline is fitted to a sample; the smallest number of rows of a sample."""
 _WIDE = 1_000
 """Columns x outputs above which boosting takes minutes, and is left out."""
 _TREES = 2_000
-"""Most trees; each step of boosting adds one for each class."""
+"""Largest number of trees; each step of boosting adds one for each class."""
 _SEED = 1
 
 
@@ -86,8 +86,8 @@ class TableOutputs(FileOutputs):
     """One line for each row of a file, which is read in parts, so that memory does not grow with its length."""
 
     def write_file(self, path: Path) -> Iterator[str]:
-        for one in predict_rows(self.run, path):
-            yield from (to_json(one.as_json()),) if self.options["json"] else one.lines("", self.options)
+        for prediction in predict_rows(self.run, path):
+            yield from (to_json(prediction.as_json()),) if self.options["json"] else prediction.lines("", self.options)
 
 
 def predict_rows(run: Run, path: str | Path) -> Iterator[Any]:
@@ -104,19 +104,19 @@ def baselines(run: Run) -> Baselines:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    known, head = run.known(), cast("Labels | Number", run.head)
-    if known is None:
+    train, head = run.known(), cast("Labels | Number", run.head)
+    if train is None:
         return {}
-    truths: Any = head.encode(known)
-    number, values = isinstance(head, Number), cast(Any, known).values
+    truths: Any = head.encode(train)
+    number, values = isinstance(head, Number), cast(Any, train).values
     targets = truths.numpy() if number else np.array([labels[0] for labels in truths.sets])[truths.numbers]
     outputs = 1 if isinstance(head, Number) else len(head.labels)
     plain = np.zeros(1) if number else np.bincount(targets, minlength=outputs) / len(targets)
     cells = values.shape[1] * outputs
-    count, most, note = len(values), max(_ROWS, _CELLS // cells), ""
-    if count > most:
-        chosen = np.sort(np.random.default_rng(_SEED).choice(count, most, replace=False))
-        values, targets, note = values[chosen], targets[chosen], f", fitted to {most:,} of {count:,} rows"
+    count, max_rows, note = len(values), max(_ROWS, _CELLS // cells), ""
+    if count > max_rows:
+        chosen = np.sort(np.random.default_rng(_SEED).choice(count, max_rows, replace=False))
+        values, targets, note = values[chosen], targets[chosen], f", fitted to {max_rows:,} of {count:,} rows"
     estimators: dict[str, Any] = {}
     if len(np.unique(targets)) > 1:
         linear = make_pipeline(StandardScaler(), Ridge() if number else LogisticRegression(max_iter=200))
@@ -131,23 +131,28 @@ def baselines(run: Run) -> Baselines:
 
     def predict(estimator: Any, examples: Any) -> list[Any]:
         rows = examples.values
-        made = np.tile(plain, (len(rows), 1))
+        answers = np.tile(plain, (len(rows), 1))
         if estimator is not None and number:
-            made = estimator.predict(rows)[:, None]
+            answers = estimator.predict(rows)[:, None]
         elif estimator is not None:
-            made = np.zeros((len(rows), outputs))
-            made[:, estimator.classes_] = estimator.predict_proba(rows)  # classes without a fitted row have 0
-        return [head.predict(row[0] if number else row) for row in torch.tensor(made)]
+            answers = np.zeros((len(rows), outputs))
+            answers[:, estimator.classes_] = estimator.predict_proba(rows)  # classes without a fitted row have 0
+        return [head.predict(row[0] if number else row) for row in torch.tensor(answers)]
 
-    every = {"mean" if number else "majority class": None, **{f"{name}{note}": one for name, one in estimators.items()}}
+    every = {
+        "mean" if number else "majority class": None,
+        **{f"{name}{note}": estimator for name, estimator in estimators.items()},
+    }
     return {name: partial(predict, estimator) for name, estimator in every.items()}
 
 
 def most_updates(work: Work) -> int:
     """A thousand updates, or 300 passes if these are more."""
     training: Any = work.config.training
-    each: int = math.ceil(len(work.splits.examples["train"]) / (training.batch_tokens * training.accumulate))
-    return max(_UPDATES, _PASSES * each)
+    updates_per_pass: int = math.ceil(
+        len(work.splits.examples["train"]) / (training.batch_tokens * training.accumulate)
+    )
+    return max(_UPDATES, _PASSES * updates_per_pass)
 
 
 TASK = Task(

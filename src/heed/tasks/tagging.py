@@ -91,8 +91,8 @@ class TaggingConfig(TextConfig):
 
 def baselines(run: Any) -> Baselines:
     """The most frequent tag of each word in the training set."""
-    known = run.known()
-    return {} if known is None else {"most frequent tag of each word": frequent_tags(known)}
+    examples = run.known()
+    return {} if examples is None else {"most frequent tag of each word": frequent_tags(examples)}
 
 
 def frequent_tags(train: Iterable[Sentence]) -> Any:
@@ -188,7 +188,7 @@ class TaggingExaminer(Examiner):
     def known(self) -> bool:
         return any(run.head.plain for run in self.runs)
 
-    def drawing(self, run: Any, index: int, *given: Any) -> Markup:
+    def drawing(self, run: Any, index: int, *others: Any) -> Markup:
         return shadings_html(look_at_tags(run.task, run.model, self.examples[index].words))
 
 
@@ -215,11 +215,11 @@ def look_at_tags(
             work.head.states(model, reads.collate(encoded, [0], None).to(next(model.parameters()).device))
         (tagged,) = work.answers(model, encoded)
     prediction = work.head.predict(tagged, example)
-    own, counts = Axis("text", "word", words), [*map(len, encoded[0].words)]
+    axis, counts = Axis("text", "word", words), [*map(len, encoded[0].words)]
     length = sum(counts)
-    if (most := reads.text_positions) is not None and length > most:
+    if (max_tokens := reads.text_positions) is not None and length > max_tokens:
         raise ConfigError(
-            f"the text has {length} tokens, but model {work.config.model.name} reads {most} at a time; look at "
+            f"the text has {length} tokens, but model {work.config.model.name} reads {max_tokens} at a time; look at "
             "a shorter text"
         )
     start, end = tokenizer.special[2:]
@@ -228,9 +228,9 @@ def look_at_tags(
         ids = reads.tokens_of(encoded[0])
         read = Words.of(tokenizer, [start, *ids, end] if ends else ids, "text", ends, pieces=True)
     elif ends:
-        read = Words.counted(replace(own, labels=(ends[start], *words, ends[end])), [1, *counts, 1])
+        read = Words.counted(replace(axis, labels=(ends[start], *words, ends[end])), [1, *counts, 1])
     else:
-        read = Words.counted(own, counts)
+        read = Words.counted(axis, counts)
     notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not prediction.plain else []
     if model.delay:
         later = "each word is tagged after that many more tokens have been read"
@@ -251,7 +251,7 @@ def look_at_tags(
     )
     return replace(
         look,
-        shadings=(_shading(work.head, prediction, own),),
+        shadings=(_shading(work.head, prediction, axis),),
         names=("text", "tags"),
         answer=answer_of(work, model, encoded[0], words, tagged.tags),
         no_steps="" if look.encoder else AT_ONCE,
@@ -259,14 +259,14 @@ def look_at_tags(
 
 
 def _shading(head: Tags, prediction: TagPrediction, axis: Axis) -> Shading:
-    """The entities, or every word with its tag, coloured by type, with the probability of each tag."""
+    """Entities, or every word with its tag if tags are plain, coloured by type, with the probability of each tag."""
     types = sorted({tag.split("-", 1)[-1] for tag in head.labels} - {"O"})
     if prediction.plain:
-        found = [(tag, i, i + 1) for i, tag in enumerate(prediction.tags)]
+        tagged = [(tag, i, i + 1) for i, tag in enumerate(prediction.tags)]
         types = sorted(head.labels)
     else:
-        found = entities(prediction.tags)
-    spans = tuple(TagSpan(start, stop, label, types.index(label)) for label, start, stop in found)
+        tagged = entities(prediction.tags)
+    spans = tuple(TagSpan(start, stop, label, types.index(label)) for label, start, stop in tagged)
     others = tuple(
         "else " + ", ".join(f"{tag} {probability:.3f}" for tag, probability in best) for best in prediction.others
     )
@@ -310,11 +310,11 @@ def explain(
     has_features = model.characters is not None
     unknown = f"the unknown token{' without characters' * has_features}"
     deleted = f"a word that is left out is read as {unknown}, since each word has a tag"
-    held = ("held fixed: the features of each word's characters",) * has_features
+    fixed = ("held fixed: the features of each word's characters",) * has_features
     start, end = (tokenizer.token(token) for token in tokenizer.special[2:])
     later = tuple(f"+{n + 1}" for n in range(model.delay))
     around = ((start,), (end,)) if reads.is_framed else ((), later)
-    return Explained(scored, read, name, held, around, (deleted,))
+    return Explained(scored, read, name, fixed, around, (deleted,))
 
 
 def _reading(work: Any, model: Tagger, encoded: TokenWords) -> Callable[[nn.Module, Tensor], Tensor]:
@@ -334,8 +334,8 @@ def _reading(work: Any, model: Tagger, encoded: TokenWords) -> Callable[[nn.Modu
             characters = replace(characters, place=place.masked_fill(of_words, 0))
         masks = inputs["mask"].expand(count, -1), word_of, inputs["word_mask"].expand(count, -1)
         hidden = model(rows.masked_fill(left, work.input.tokenizer.special.unseen), *masks, characters)
-        found: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
-        return found
+        logits: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
+        return logits
 
     return scores
 
@@ -360,12 +360,12 @@ def answer_of(work: Any, model: Tagger, encoded: TokenWords, words: Sequence[str
 
 
 def contrast(work: Any, model: Tagger, text: str, other: str) -> dict[str, Any]:
-    """The score that tells two texts apart: of the first word whose tags differ, the other's minus the text's."""
-    answers = work.answers(model, work.input.encode([work.input.example_of(one) for one in (text, other)]))
-    own, there = ([work.head.labels[tag] for tag in answer.tags] for answer in answers)
-    differing = [n for n, (a, b) in enumerate(zip(own, there, strict=False)) if a != b]
+    """The score that separates two texts: at the first word whose tags differ, the other's tag minus the text's."""
+    answers = work.answers(model, work.input.encode([work.input.example_of(words) for words in (text, other)]))
+    tags, others = ([work.head.labels[tag] for tag in answer.tags] for answer in answers)
+    differing = [n for n, (a, b) in enumerate(zip(tags, others, strict=False)) if a != b]
     place = differing[0] if differing else 0
-    return {"target": f"{there[place]}:{place}", "rather_than": own[place] if differing else None}
+    return {"target": f"{others[place]}:{place}", "rather_than": tags[place] if differing else None}
 
 
 TASK = Task(
