@@ -459,10 +459,10 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
 
 
 def of_shares(
-    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, WeightSource] | None = None
+    title: str, axis: Axis, distribution: Tensor, listed: bool = False, opens: tuple[str, WeightSource] | None = None
 ) -> Shading:
-    """A shading of shares of one whole; `opens` is the mechanism whose weights they are, and their source."""
-    weights, row = tuple(shares.tolist()), None
+    """A shading of weights that sum to one; `opens` is the mechanism whose weights they are, and their source."""
+    weights, row = tuple(distribution.tolist()), None
     if opens is not None:
         row = Map(opens[0], 0, None, _LEARNED, axis, torch.tensor([weights]), caption=title, opens=opens[1])
     return Shading(title, axis, weights, darkest_share(weights), listed=listed, row=row)

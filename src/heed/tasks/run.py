@@ -390,7 +390,7 @@ class Run:
             with suppress(DataError):  # its data can no longer be read
                 head: Any = self.head
                 if head.samples:  # of texts, without the measures of tokens
-                    made[name] = head.beside(self, examples, predict)
+                    made[name] = head.baseline_outcomes(self, examples, predict)
                 else:
                     made[name] = self.outcomes(examples, predict(examples))
         return made

@@ -167,7 +167,7 @@ class AlignmentSection(Section):
     _one_file = field_validator("files", mode="before")(listed)
 
     @property
-    def given(self) -> str:
+    def links_from(self) -> str:
         """The source of links in use, as a field and its value; "" for none."""
         ways = {"files": f"files={','.join(self.files)}", "data": "data=true", "automatic": "automatic=true"}
         used = [f"training.alignment.{shown}" for name, shown in ways.items() if getattr(self, name)]
@@ -177,7 +177,7 @@ class AlignmentSection(Section):
     def _one_source(self) -> Self:
         used = [name for name in ("files", "data", "automatic") if getattr(self, name)]
         if len(used) > 1:
-            raise ValueError(f"{self.given} cannot be combined; set only one of files, data and automatic")
+            raise ValueError(f"{self.links_from} cannot be combined; set only one of files, data and automatic")
         owners = {"possible": "files", "min": "automatic"}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
@@ -219,7 +219,7 @@ class TranslationTraining(TrainingConfig):
     @property
     def supervision(self) -> AlignmentSection | None:
         """The settings of guided attention; None without it."""
-        if self.alignment.given:
+        if self.alignment.links_from:
             return self.alignment
         return AlignmentSection(automatic=True, weight=self.guided_attention) if self.guided_attention else None
 
@@ -227,27 +227,27 @@ class TranslationTraining(TrainingConfig):
     def supervised_by(self) -> str:
         """The field that turns on guided attention, with its value, for messages; "" if none does."""
         short = f"training.guided_attention={self.guided_attention}" if self.guided_attention else ""
-        return self.alignment.given or short
+        return self.alignment.links_from or short
 
     @model_validator(mode="after")
     def _one_alignment(self) -> Self:
-        if self.alignment.given and self.guided_attention:
+        if self.alignment.links_from and self.guided_attention:
             raise ValueError(
                 f"training.guided_attention={self.guided_attention} is short for training.alignment.automatic=true and "
-                f"cannot be combined with {self.alignment.given}; set only one of the two"
+                f"cannot be combined with {self.alignment.links_from}; set only one of the two"
             )
         return self
 
 
-def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
-    """Why attention cannot be guided this way in a run, for people; "" if it can."""
+def why_no_guidance(section: AlignmentSection, config: TranslationConfig) -> str:
+    """The reason why attention cannot be guided this way, for an error message; "" if it can."""
     data, with_, only_one = config.data, "cannot be combined with", "set only one of the two"
     if config.training.activation_checkpointing:
         reads = "because guided attention reads the activations of every block"
         return f"{with_} training.activation_checkpointing=true, {reads}; {only_one}"
     if section.data and not data.is_embedded:
-        own = f"needs embedded data, which comes with an alignment, but data.train is {', '.join(data.train)}"
-        return f"{own}; use training.alignment.files, or learn links with training.alignment.automatic=true"
+        needs = f"needs embedded data, which comes with an alignment, but data.train is {', '.join(data.train)}"
+        return f"{needs}; use training.alignment.files, or learn links with training.alignment.automatic=true"
     if data.is_embedded:
         knows = "because embedded data comes with its own alignment; use training.alignment.data=true"
         return f"{with_} data.name={data.name}, {knows}" if section.files else ""
@@ -309,7 +309,7 @@ class TranslationConfig(RunConfig):
                 "two to false"
             )
         section = self.training.supervision
-        if section is not None and (why := why_not(section, self)):
+        if section is not None and (why := why_no_guidance(section, self)):
             raise ValueError(f"{self.training.supervised_by} {why}")
         return self
 
@@ -431,7 +431,7 @@ def explain(
 
 
 def contrast(work: Any, model: PairDecoder, text: str, other: str) -> dict[str, Any]:
-    """The score that tells two texts apart: the log-probability of the output for the other."""
+    """The score that separates two texts: the log-probability of the output for the other."""
     return {"output": work.head.translate(work, model, [work.input.stripped(other)])[0][0]}
 
 
@@ -570,8 +570,8 @@ class Translated(Written):
         if unknown := self.tokenizer.unknown_in(prefix):
             what = f"prefix {short(prefix)} has {short(unknown[0])}"
             raise ConfigError(f"{what}, which was never seen in training targets")
-        begun, given = beginning(self.tokenizer, prefix), self.config.generation
-        fields: dict[str, Any] = {"renormalize": given.renormalize, "early_stopping": given.early_stopping}
+        begun, generation = beginning(self.tokenizer, prefix), self.config.generation
+        fields: dict[str, Any] = {"renormalize": generation.renormalize, "early_stopping": generation.early_stopping}
         options = self.search_options(model, forbidden_first=begun.never_next, **fields, **search)
         # A space at either end could be read as an unknown word.
         texts = [work.input.stripped(text) if text.strip() else "" for text in texts]
@@ -580,8 +580,8 @@ class Translated(Written):
             written = self.write(work.input, model, sources, options, sampling, begun.ids)
         else:
             written = [[WrittenText.of(self.tokenizer, h) for h in some] for some in writer.write(sources, options)]
-        made = iter([[replace(one, unread=n) for one in some] for some, n in zip(written, unread, strict=True)])
-        return [next(made) if text else [_BLANK] for text in texts]
+        outputs = iter([[replace(w, unread=n) for w in some] for some, n in zip(written, unread, strict=True)])
+        return [next(outputs) if text else [_BLANK] for text in texts]
 
     def candidates(
         self,
@@ -597,7 +597,7 @@ class Translated(Written):
         results = self.translate(run.task, run.model, texts, num_best=num_best, writer=writer, **options)
         first = run.members[0]
         for source, some in zip(texts, results, strict=True):
-            some[:] = [replace_unknown(first.task, first.model, source.strip(), one) for one in some]
+            some[:] = [replace_unknown(first.task, first.model, source.strip(), output) for output in some]
         return results
 
     # Scores ---------------------------------------------------------------------------------------------------
@@ -625,10 +625,10 @@ class Translated(Written):
             details |= {"cut": len(cut), "cut_first": [examples[n].origin or f"example {n + 1}" for n in cut[:10]]}
         if any(pair.links for pair in examples):
             nothing = [0] * len(examples)
-            found = aligned_counts(run.task, run.model, examples) if len(run.members) == 1 else None
-            aligned, linked = found or (nothing, nothing)
-            wrong = [known - right for right, known in zip(aligned, linked, strict=True)]
-            if found is not None or others is not None:  # compared runs have the same measures
+            counts = aligned_counts(run.task, run.model, examples) if len(run.members) == 1 else None
+            aligned, linked = counts or (nothing, nothing)
+            wrong = [count - right for right, count in zip(aligned, linked, strict=True)]
+            if counts is not None or others is not None:  # compared runs have the same measures
                 measures.append(share("alignment_error", "alignment error", wrong, linked, higher_is_better=False))
             if not run.model.aligns:
                 details["alignment"] = "no attention"
@@ -674,8 +674,8 @@ class TranslationOutputs(WritingOutputs):
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
         further = {name: self.options[name] for name in ("prefix", "engine") if name in self.options}
-        made: list[list[WrittenText]] = self.run.candidates(texts, num_best, **self.search, **further)
-        return made
+        candidates: list[list[WrittenText]] = self.run.candidates(texts, num_best, **self.search, **further)
+        return candidates
 
     def lines(self, text: str, prediction: Any) -> tuple[str, ...]:
         if self.options["align"]:
@@ -709,18 +709,18 @@ def baselines(run: Run) -> Baselines:
 
 
 def taken_from(
-    work: Any, parent: Any, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    work: Any, parent: Any, tensors: Mapping[str, Tensor], prefix: str, parent_tensors: dict[str, Tensor]
 ) -> Mapping[str, str] | None:
-    """The tensors of the part of another run that is taken."""
+    """The tensors to copy from the configured part of a parent run, its encoder, decoder or both."""
     part = taken_part(work.config, parent)
-    return None if part is None else counterparts(part, parent.task.config.model.name, own, prefix, given)
+    return None if part is None else counterparts(part, parent.task.config.model.name, tensors, prefix, parent_tensors)
 
 
-def export(*given: Any) -> Any:
+def export(*args: Any) -> Any:
     """Write a model for another program; see `heed.exchange.export_translation`."""
     from heed.exchange import export_translation
 
-    return export_translation(*given)
+    return export_translation(*args)
 
 
 LOOKS = Looks(look_at, explain, contrast, lens_reads)

@@ -158,7 +158,7 @@ class Chat:
         """
         with self._turn(text) as history:
             response = self._run.candidates([history], speaker=self.speaker or None, **self._options)[0][0]
-        return self._kept(history, response)
+        return self._with_response(history, response)
 
     def write(self, text: str) -> Generator[str, None, WrittenText]:
         """As `say`, but yields the response piece by piece while it is written, which excludes beam search.
@@ -168,7 +168,7 @@ class Chat:
         """
         with self._turn(text) as history:
             response = yield from self._run.write(history, self.speaker or None, **self._options)
-        return self._kept(history, response)
+        return self._with_response(history, response)
 
     @contextmanager
     def _turn(self, text: str) -> Iterator[Conversation]:
@@ -183,7 +183,7 @@ class Chat:
             self.turns.pop()
             raise
 
-    def _kept(self, history: Conversation, response: WrittenText) -> WrittenText:
+    def _with_response(self, history: Conversation, response: WrittenText) -> WrittenText:
         self.num_cut = self._run.input.num_cut(history)
         self.turns.append(response.text or "...")
         return response
@@ -224,14 +224,14 @@ class DialogueOutputs(WritingOutputs):
 
     def _conversations(self, path: Path, findings: Findings) -> Iterator[Numbered]:
         data, columns = self.run.config.data, self.run.config.data.columns
-        for number, one in enumerate(with_gaps(read_conversations([path], data, findings), findings), start=1):
-            if isinstance(one, BadLine):
-                yield number, one
+        for number, conversation in enumerate(with_gaps(read_conversations([path], data, findings), findings), start=1):
+            if isinstance(conversation, BadLine):
+                yield number, conversation
                 continue
             self._read_conversations += 1
-            self._read_turns += len(one.turns)
-            line = int(one.origin.rpartition(":")[2])
-            yield line, to_json(object_of(one, columns))
+            self._read_turns += len(conversation.turns)
+            line = int(conversation.origin.rpartition(":")[2])
+            yield line, to_json(object_of(conversation, columns))
 
     def unknown_in(self, text: str) -> Sequence[str]:
         turns = self.run.input.conversation(text).turns
@@ -239,10 +239,10 @@ class DialogueOutputs(WritingOutputs):
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
         conversations = [self.run.input.conversation(text) for text in texts]
-        said = [one for one in conversations if one.turns]
-        found = iter(self.run.candidates(said, speaker=self.options["speaker"], num_best=num_best, **self.search))
-        self._shortened += sum(self.run.input.num_cut(one) > 0 for one in said)
-        return [next(found) if one.turns else [] for one in conversations]
+        filled = [conversation for conversation in conversations if conversation.turns]
+        responses = iter(self.run.candidates(filled, speaker=self.options["speaker"], num_best=num_best, **self.search))
+        self._shortened += sum(self.run.input.num_cut(conversation) > 0 for conversation in filled)
+        return [next(responses) if conversation.turns else [] for conversation in conversations]
 
     def lines(self, text: str, prediction: Any) -> tuple[str, ...]:
         if not self.options["json"]:
@@ -313,21 +313,23 @@ def by_conversation(measures: Sequence[Measure], owners: Sequence[int], count: i
 
     `owners` are the conversation of each response; conversations without a response have zeros.
     """
-    made = []
+    grouped = []
     for measure in measures:
         sums = np.zeros((count, measure.statistics.shape[1]))
         np.add.at(sums, np.asarray(owners, dtype=np.int64), measure.statistics)
-        made.append(replace(measure, statistics=sums))
-    return tuple(made)
+        grouped.append(replace(measure, statistics=sums))
+    return tuple(grouped)
 
 
 def by_turns_read(measure: Measure, read: Sequence[int]) -> list[dict[str, Any]]:
     """The score of responses by the number of turns before them, in at most five ranges."""
-    found = []
+    scores = []
     for first, last in length_buckets(read):
         inside = [n for n, count in enumerate(read) if first <= count <= last]
-        found.append({"first": first, "last": last, "responses": len(inside), measure.name: measure.of(inside).score()})
-    return found
+        scores.append(
+            {"first": first, "last": last, "responses": len(inside), measure.name: measure.of(inside).score()}
+        )
+    return scores
 
 
 _SCORES = {
@@ -382,7 +384,7 @@ class Responses(Written):
     def grow(
         self,
         run: Any,
-        given: Any,
+        inputs: Any,
         speaker: str | None = None,
         *,
         sampling: SamplingOptions | None = None,
@@ -399,7 +401,7 @@ class Responses(Written):
                 "a response is shown while it is written by greedy search or sampling only; set beam_size=1 and "
                 "num_best=1"
             )
-        (history,) = histories_of(run.input, [run.input.conversation(given)], speaker)
+        (history,) = histories_of(run.input, [run.input.conversation(inputs)], speaker)
         return self.stream(run.input, run.model, history, options, sampling)
 
     # Scores ---------------------------------------------------------------------------------------------------
@@ -408,11 +410,11 @@ class Responses(Written):
         """The model's output for each response of each conversation, given the actual turns before it."""
         conversations = list(conversations)
         talk = run.input.encode(conversations)
-        found: list[list[WrittenText]] = [[] for _ in conversations]
-        written = self.respond(run.task, run.model, [one.history for one in talk.responses], **options)
+        answers: list[list[WrittenText]] = [[] for _ in conversations]
+        written = self.respond(run.task, run.model, [response.history for response in talk.responses], **options)
         for response, candidates in zip(talk.responses, written, strict=True):
-            found[response.conversation].append(candidates[0])
-        return found
+            answers[response.conversation].append(candidates[0])
+        return answers
 
     def scored(self, run: Any, examples: Sequence[Conversation], outputs: Any, others: Any) -> Outcomes:
         """Outputs for each response of each conversation and their measures, sums over a conversation's responses.
@@ -422,40 +424,40 @@ class Responses(Written):
         """
         per_token, literal, bleu = others or (True, False, None)
         outputs = self.answers(run, examples) if outputs is None else outputs
-        texts = [one.text for answers in outputs for one in answers]
+        texts = [answer.text for answers in outputs for answer in answers]
         talk = run.input.encode(examples)
         nats, correct, tokens = run.task.judged(run.model, talk).T.tolist()
-        references = [one.turns[turn] for one in examples for turn in run.input.responses(one)]
+        references = [each.turns[turn] for each in examples for turn in run.input.responses(each)]
         tokenizer = None if literal else self.tokenizer
         measures = text_measures(texts, references, tokenizer, bleu or self.bleu_tokenize)
-        known = rate("perplexity", "perplexity", nats, tokens, 2, np.exp)
+        perplexity = rate("perplexity", "perplexity", nats, tokens, 2, np.exp)
         if per_token:
-            measures.insert(0, known)
+            measures.insert(0, perplexity)
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
-        made = by_conversation(measures, [one.conversation for one in talk.responses], len(examples))
+        by_talk = by_conversation(measures, [response.conversation for response in talk.responses], len(examples))
         details = {
             "responses": len(texts),
             "common": [{"text": text, "count": count} for text, count in commonest_outputs(texts)],
-            "by_turns_read": by_turns_read(known, [one.turn for one in talk.responses]),
-            "history_cut": sum(run.input.reading.read(one.history.turns).first > 0 for one in talk.responses),
-            "cut_off": sum(not one.finished for answers in outputs for one in answers),
+            "by_turns_read": by_turns_read(perplexity, [response.turn for response in talk.responses]),
+            "history_cut": sum(run.input.reading.read(response.history.turns).first > 0 for response in talk.responses),
+            "cut_off": sum(not response.finished for answers in outputs for response in answers),
         }
-        said = tuple("\n".join(one.text for one in answers) for answers in outputs)
-        return Outcomes(said, made, lengths=tuple(len(one.turns) for one in examples), details=details)
+        joined = tuple("\n".join(answer.text for answer in answers) for answers in outputs)
+        return Outcomes(joined, by_talk, lengths=tuple(len(talk.turns) for talk in examples), details=details)
 
-    def beside(
+    def baseline_outcomes(
         self, run: Any, examples: Sequence[Conversation], predict: Callable[[Sequence[Any]], Sequence[Any]]
     ) -> Outcomes:
-        every = [(n, one, turn) for n, one in enumerate(examples) for turn in run.input.responses(one)]
-        texts = predict([Conversation(one.turns[:turn], one.speakers[:turn]) for _, one, turn in every])
-        references = [one.turns[turn] for _, one, turn in every]
+        every = [(n, talk, turn) for n, talk in enumerate(examples) for turn in run.input.responses(talk)]
+        texts = predict([Conversation(talk.turns[:turn], talk.speakers[:turn]) for _, talk, turn in every])
+        references = [talk.turns[turn] for _, talk, turn in every]
         measures = text_measures(texts, references, self.tokenizer, self.bleu_tokenize)
         return Outcomes(tuple(texts), by_conversation(measures, [n for n, _, _ in every], len(examples)))
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         lines = score_lines(scores, _SCORES, 21)
         lines[0] += ", intervals over conversations"
-        common = [f"{short(one['text'])} ({one['count']:,})" for one in scores["common"][:_SHOWN]]
+        common = [f"{short(output['text'])} ({output['count']:,})" for output in scores["common"][:_SHOWN]]
         lines.append(f"  most frequent responses: {', '.join(common)}")
         title = "perplexity by turns before the response"
         lines += length_lines(title, scores["by_turns_read"], "perplexity", "responses")
@@ -476,15 +478,16 @@ def baselines(run: Run) -> Baselines:
     input: Any = run.input
 
     @cache
-    def known() -> tuple[str, NearestSentence]:
+    def fitted() -> tuple[str, NearestSentence]:
         """The most frequent training response, and all by the turns before them."""
-        pairs = [(_last(one, turn), one.turns[turn]) for one in run.examples("train") for turn in input.responses(one)]
+        train = run.examples("train")
+        pairs = [(_last(talk, turn), talk.turns[turn]) for talk in train for turn in input.responses(talk)]
         frequent = Counter(response for _, response in pairs).most_common(1)
         return frequent[0][0] if frequent else "", NearestSentence(pairs)
 
     return {
-        "most frequent response": lambda some: [known()[0]] * len(some),
-        "response to the nearest history": lambda some: known()[1].translate([_last(a, len(a.turns)) for a in some]),
+        "most frequent response": lambda some: [fitted()[0]] * len(some),
+        "response to the nearest history": lambda some: fitted()[1].translate([_last(a, len(a.turns)) for a in some]),
     }
 
 
@@ -509,28 +512,26 @@ class DialogueExaminer(WritingExaminer):
     def _references(self) -> tuple[list[str], list[str]]:
         remark = "An example is a whole conversation: intervals and tests draw conversations, not single responses."
         input, (_, remarks) = self.runs[0].input, super()._references()
-        return ["\n".join(one.turns[turn] for turn in input.responses(one)) for one in self.examples], [
-            remark,
-            *remarks,
-        ]
+        references = ["\n".join(talk.turns[turn] for turn in input.responses(talk)) for talk in self.examples]
+        return references, [remark, *remarks]
 
     def _lengths(self) -> tuple[list[int], str]:
-        return [len(one.turns) for one in self.examples], "turns"
+        return [len(talk.turns) for talk in self.examples], "turns"
 
     def predict(self, run: Any, examples: Sequence[Conversation], beam_size: int | None) -> list[list[WrittenText]]:
         return run.head.answers(run, examples, beam_size=beam_size)  # type: ignore[no-any-return]
 
     def count_tokens(self, run: Any, outputs: Sequence[list[WrittenText]]) -> int:
-        return sum(len(one.tokens) for answers in outputs for one in answers)
+        return sum(len(answer.tokens) for answers in outputs for answer in answers)
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
-        one = self.examples[index]
-        responses = run.input.responses(one)
+        conversation = self.examples[index]
+        responses = run.input.responses(conversation)
         if not responses:
             return Markup('<p class="hint">This conversation has no response.</p>')
         turn = responses[-1]
-        before = Conversation(one.turns[:turn], one.speakers[:turn])
-        speaker = one.speaker(turn) if one.speaker(turn) in run.input.speakers.known else None
+        before = Conversation(conversation.turns[:turn], conversation.speakers[:turn])
+        speaker = conversation.speaker(turn) if conversation.speaker(turn) in run.input.speakers.known else None
         shown = run.look(before, speaker=speaker, beam_size=beam_size)
         return map_html(shown.look, _LOOKS, "This model does not attend to the turns while it writes.", numbers)
 

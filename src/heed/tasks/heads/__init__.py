@@ -36,17 +36,17 @@ def judged_tokens(
     tokens: Tensor,
     owners: Tensor,
     count: int,
-    most: int,
+    max_positions: int,
     unknown: int = -1,
 ) -> Tensor:
     """Nats of the tokens of each row, those that were the most probable, and their number, `(count, 3)` in float64.
 
-    `states` are `(tokens, d)`, `owners` the rows of the `tokens`, of which there are `count`. `most` positions have
-    logits in memory together; the token `unknown` is never right.
+    `states` are `(tokens, d)`, `owners` the rows of the `tokens`, of which there are `count`. Logits of at most
+    `max_positions` are in memory together; the token `unknown` is never right.
     """
     sums = torch.zeros(count, 3, dtype=torch.float64, device=states.device)
-    for start in range(0, len(tokens), most):
-        part = slice(start, start + most)
+    for start in range(0, len(tokens), max_positions):
+        part = slice(start, start + max_positions)
         log_probs = torch.log_softmax(logits(states[part]).float(), dim=-1)
         nats = -log_probs.gather(1, tokens[part].unsqueeze(1)).squeeze(1).double()
         right = (log_probs.argmax(-1) == tokens[part]) & (tokens[part] != unknown)

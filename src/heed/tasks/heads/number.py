@@ -55,7 +55,7 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
     """
     sets, numbers = label_sets_in(examples)
     if not any(sets):  # no names, but values
-        return numbers_in([one.truth for one in examples], lambda at: str(examples[at].origin))
+        return numbers_in([example.truth for example in examples], lambda at: str(examples[at].origin))
     first = lambda at: int(np.flatnonzero(numbers == at)[0])  # noqa: E731
     labels = [labels[0] if labels else "" for labels in sets]
     return numbers_in(labels, lambda at: origin_of(examples, first(at)))[numbers]
@@ -71,9 +71,9 @@ def _name_of(examples: Sequence[Any], config: Any) -> str:
 
 def mean_number(run: Any) -> Mapping[str, Callable[[Sequence[Any]], list[NumberPrediction]]]:
     """The mean of the training set, as a baseline."""
-    if (known := run.known()) is None:
+    if (train := run.known()) is None:
         return {}
-    mean = NumberPrediction(float(values_of_labels(known).mean()))
+    mean = NumberPrediction(float(values_of_labels(train).mean()))
     return {"mean": lambda examples: [mean] * len(examples)}
 
 
@@ -148,15 +148,15 @@ class Number(Head):
         return NumberPrediction(float(self.standard.undo(np.array([[float(answer)]]))[0, 0]))
 
     def measures(self, predictions: Sequence[NumberPrediction], examples: Sequence[Any]) -> Sequence[Measure]:
-        return number_measures(values_of_labels(examples), np.array([one.value for one in predictions]))
+        return number_measures(values_of_labels(examples), np.array([prediction.value for prediction in predictions]))
 
     def outcomes(
         self, predictions: Sequence[NumberPrediction], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        true, predicted = values_of_labels(examples), np.array([one.value for one in predictions])
+        true, predicted = values_of_labels(examples), np.array([prediction.value for prediction in predictions])
         order = np.argsort(-np.abs(predicted - true), kind="stable")[:MOST_ERRORS].tolist()
         errors = [{**input.place(examples, i), "true": float(true[i]), "predicted": float(predicted[i])} for i in order]
-        outputs = tuple(one.summary() for one in predictions)
+        outputs = tuple(prediction.summary() for prediction in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
 
     def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
@@ -196,8 +196,8 @@ class LabelsOrNumber(Head):
         return self.labels.options
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
-        held = not isinstance(config.data.valid, list)
-        some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if held else [])]
+        is_held_out = not isinstance(config.data.valid, list)
+        some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if is_held_out else [])]
         every = [label for part in some for sets, numbers in [label_sets_in(part)]
                  for number in numbers.tolist() for label in sets[number]]  # fmt: skip
         if config.data.target == "auto":

@@ -56,26 +56,25 @@ class TfidfClassifier:
         step = 1 + sum(map(len, texts)) // MOST_FITTED
         texts, labels = texts[::step], labels[::step]
         self._several = several
-        self._labels = sorted({label for own in labels for label in own})
+        self._labels = sorted({label for chosen in labels for label in chosen})
         self._vectorizer: Any = TfidfVectorizer(ngram_range=(1, 2), token_pattern=_WORDS)
         inputs = self._vectorizer.fit_transform(map(without_breaks, texts))
         self._machines: list[Any] = []
         for label in self._labels:
-            column = np.array([label in own for own in labels])
+            column = np.array([label in chosen for chosen in labels])
             # A label that every text has needs no SVM.
             self._machines.append(None if column.all() else LinearSVC(random_state=0).fit(inputs, column))
 
     def predict(self, texts: Sequence[str]) -> list[LabelPrediction]:
         """The labels of each text, without probabilities, which an SVM does not give."""
         inputs = self._vectorizer.transform(map(without_breaks, texts))
-        scores = np.stack(
-            [np.ones(len(texts)) if one is None else one.decision_function(inputs) for one in self._machines], axis=1
-        )
+        columns = [np.ones(len(texts)) if svm is None else svm.decision_function(inputs) for svm in self._machines]
+        scores = np.stack(columns, axis=1)
         chosen = [
             [self._labels[i] for i in np.flatnonzero(row > 0)] if self._several else [self._labels[int(row.argmax())]]
             for row in scores
         ]
-        return [LabelPrediction(",".join(own), tuple(own), 0.0, {}) for own in chosen]
+        return [LabelPrediction(",".join(labels), tuple(labels), 0.0, {}) for labels in chosen]
 
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
@@ -167,19 +166,19 @@ class Classifier(nn.Module):
         return logits + self.ngram_scale * ngrams
 
 
-def with_pooling(fields: dict[str, Any], options: PooledOptions, given: dict[str, Any], work: Work) -> dict[str, Any]:
-    """The fields with the pooling resolved; without those of the pooling for a body that gives one vector.
+def with_pooling(settled: dict[str, Any], options: PooledOptions, fields: dict[str, Any], work: Work) -> dict[str, Any]:
+    """The settled fields with the pooling resolved; without those of the pooling for a body that gives one vector.
 
     Raises:
         ConfigError: The body does not support this pooling.
     """
     name, body = work.config.model.name, work.body_class
     if issubclass(body, TextEncoder):
-        if meant := [field for field in _POOLING_FIELDS if field in given]:
+        if meant := [field for field in _POOLING_FIELDS if field in fields]:
             raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
-        return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
+        return {field: value for field, value in settled.items() if field not in _POOLING_FIELDS}
     assert issubclass(body, TokenEncoder)
-    return {**fields, "pooling": _pooling(options.pooling, body, work)}
+    return {**settled, "pooling": _pooling(options.pooling, body, work)}
 
 
 def _pooling(pooling: str, body: type[TokenEncoder], work: Work) -> str:
@@ -197,8 +196,8 @@ def _pooling(pooling: str, body: type[TokenEncoder], work: Work) -> str:
         )
     if pooling != "auto" or not body.framed:
         return pooling_of(pooling)
-    known = {} if work.parent is None else work.parent.task.config.model.settings
-    return "last" if known.get("pooling") == "last" else "mean"
+    parent_fields = {} if work.parent is None else work.parent.task.config.model.settings
+    return "last" if parent_fields.get("pooling") == "last" else "mean"
 
 
 @dataclass(frozen=True)
@@ -209,8 +208,8 @@ class TextNumber(Number):
 
     targets: str = "texts"
 
-    def settled(self, options: PooledOptions, given: dict[str, Any], work: Work) -> dict[str, Any]:
-        return with_pooling(dict(options.model_dump()), options, given, work)
+    def settled(self, options: PooledOptions, fields: dict[str, Any], work: Work) -> dict[str, Any]:
+        return with_pooling(dict(options.model_dump()), options, fields, work)
 
     def build(self, body: Any, options: PooledOptions, facts: Facts) -> Classifier:
         assert facts.special is not None
@@ -227,19 +226,19 @@ class TextLabels(Labels):
     longest: Any = lambda work: 0
     """Length of the longest n-grams where the user gives none, for a run."""
 
-    def settled(self, options: ClassificationHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: ClassificationHead, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         kind = options.head
         if kind == "auto":
             kind = "sigmoid" if self.several else "softmax"
         if kind == "softmax" and self.several:
             raise ConfigError("model.head softmax chooses one label, but data.several_labels is true; use sigmoid")
         check_sigmoid(self, kind, ", or data.several_labels=true")
-        longest = options.ngrams if "ngrams" in given else self.longest(work)
-        fields = {**options.model_dump(), "head": kind, "ngrams": longest}
+        longest = options.ngrams if "ngrams" in fields else self.longest(work)
+        settled = {**options.model_dump(), "head": kind, "ngrams": longest}
         if longest and options.ngram_characters is None:
             size = characters_of(work.splits.examples["train"])
-            fields["ngram_characters"] = usual_characters(size, effort_of(work))
-        return with_pooling(fields, options, given, work)
+            settled["ngram_characters"] = usual_characters(size, effort_of(work))
+        return with_pooling(settled, options, fields, work)
 
     @property
     def follows(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -250,7 +249,7 @@ class TextLabels(Labels):
         return Classifier(body, options, len(facts.rows["labels"]), facts.special, options.ngrams > 0)
 
     def linear_targets(self, truths: Truths) -> Targets:
-        """What the linear part should say of the training texts."""
+        """The targets of the linear part for the training texts."""
         true: Any = self.true(truths, range(len(truths.numbers))).numpy()
         if not self.several:
             true = np.eye(len(self.labels), dtype=bool)[true]
@@ -270,6 +269,6 @@ class TextLabels(Labels):
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        made = super().outcomes(predictions, examples, input, others)
-        made.details["cut"] = sum(one.unread > 0 for one in predictions)
-        return made
+        outcomes = super().outcomes(predictions, examples, input, others)
+        outcomes.details["cut"] = sum(prediction.unread > 0 for prediction in predictions)
+        return outcomes

@@ -176,9 +176,9 @@ class Written(Head):
         """The candidates for each source, best first; every output begins with the `forced` tokens."""
         results: list[list[WrittenText]] = [[] for _ in sources]
         for chosen in input.groups(sources, options.beam_size):
-            given = self._search(input, model, [sources[i] for i in chosen], options, sampling, forced)
-            for i, hypotheses in zip(chosen, generate(**given).hypotheses, strict=True):
-                results[i] = [WrittenText.of(self.tokenizer, one, forced) for one in hypotheses]
+            arguments = self._search(input, model, [sources[i] for i in chosen], options, sampling, forced)
+            for i, hypotheses in zip(chosen, generate(**arguments).hypotheses, strict=True):
+                results[i] = [WrittenText.of(self.tokenizer, hypothesis, forced) for hypothesis in hypotheses]
         return results
 
     def stream(
@@ -196,8 +196,8 @@ class Written(Head):
                 tokens += [token for _, token in next(steps)]
             except StopIteration as end:
                 prediction = WrittenText.of(self.tokenizer, end.value.hypotheses[0][0])
-                if rest := prediction.text.removeprefix(shown):
-                    yield rest
+                if tail := prediction.text.removeprefix(shown):
+                    yield tail
                 return prediction
             text = self.tokenizer.decode(tokens).rstrip(_INCOMPLETE)
             if text.startswith(shown) and text != shown:
@@ -235,16 +235,18 @@ class Written(Head):
             return 0
         groups = [[sources[i] for i in chosen] for chosen in input.groups(sources, 1)]
         read = [input.positions_read(some) for some in groups]
-        held = cached_bytes(model, max(count + len(some) * longest for count, some in zip(read, groups, strict=True)))
-        if held:
-            return int(held)
+        positions = max(count + len(some) * longest for count, some in zip(read, groups, strict=True))
+        if num_bytes := cached_bytes(model, positions):
+            return int(num_bytes)
         few, device = sources[:8], next(model.eval().parameters()).device
-        kept, most = kept_bytes(model, lambda: input.memory(model, few, device)), int(max(read))
-        return round(kept / int(input.positions_read(few)) * most)
+        num_bytes = kept_bytes(model, lambda: input.memory(model, few, device))
+        return round(num_bytes / int(input.positions_read(few)) * int(max(read)))
 
     # Runs -----------------------------------------------------------------------------------------------------
 
-    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+    def baseline_outcomes(
+        self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]
+    ) -> Outcomes:
         texts = predict(examples)
         return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
 

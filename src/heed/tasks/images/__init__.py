@@ -135,9 +135,9 @@ class Pictures(Source):
     @model_validator(mode="after")
     def _that_many(self) -> Self:
         sizes: Any = self.train, self.valid, self.test
-        if self.origin == "digits" and (wanted := sum(sizes)) > 1_797:
+        if self.origin == "digits" and (total := sum(sizes)) > 1_797:
             raise ValueError(
-                f"data.train, data.valid and data.test are {' + '.join(f'{size:,}' for size in sizes)} = {wanted:,}, "
+                f"data.train, data.valid and data.test are {' + '.join(f'{size:,}' for size in sizes)} = {total:,}, "
                 "but there are 1,797 digits"
             )
         return self
@@ -233,8 +233,8 @@ class PictureOutputs(TextOutputs):
         data = self.run.config.data
         columns = getattr(data, "columns", None)
         field = NamedField("text", getattr(columns, "path", None), (*PATH_NAMES, "image_id", "id"))
-        found = inputs_in(path, [field], findings, self.run.head.labels)
-        if found is None:
+        inputs = inputs_in(path, [field], findings, self.run.head.labels)
+        if inputs is None:
             return None
         folder = getattr(data, "folder", None)
 
@@ -242,14 +242,15 @@ class PictureOutputs(TextOutputs):
             files = files_named(cell, folder or path.parent)
             return files[0] if len(files) == 1 else os.path.join(folder or path.parent, cell)
 
-        texts = ((number, one if isinstance(one, BadLine) or not one else place(one)) for number, one in found[0])
-        return texts, found[1] + f", in '{folder}' (data.folder)" * (folder is not None)
+        lines, remark = inputs
+        texts = ((number, cell if isinstance(cell, BadLine) or not cell else place(cell)) for number, cell in lines)
+        return texts, remark + f", in '{folder}' (data.folder)" * (folder is not None)
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         for at in range(0, len(texts), _TOGETHER):
             some = self.run.input.asked(texts[at : at + _TOGETHER], may_lack=True)
-            for picture, one in zip(some, self.run.predict(some), strict=True):
-                yield Written(self.lines(picture.origin, one), one.uncertainty, some.problem(picture))
+            for picture, prediction in zip(some, self.run.predict(some), strict=True):
+                yield Written(self.lines(picture.origin, prediction), prediction.uncertainty, some.problem(picture))
 
     def lines(self, picture: str, prediction: LabelPrediction | NumberPrediction) -> tuple[str, ...]:  # type: ignore[override]
         name = in_line(picture)
@@ -303,8 +304,8 @@ def errors_page(run: Run, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
     ]
     is_number = isinstance(run.head, Number)
     order = "pictures, largest errors first." if is_number else "wrong pictures, most confident first."
-    title, rest = f"Errors of {run.title}", {"hints": (), "classes": (), "augmented": 0}
-    return page("tasks/images/page.html", title, wrong=wrong, order=order, **rest)
+    title, template = f"Errors of {run.title}", {"hints": (), "classes": (), "augmented": 0}
+    return page("tasks/images/page.html", title, wrong=wrong, order=order, **template)
 
 
 def samples_page(work: Work) -> str:
@@ -370,11 +371,11 @@ class ImagesExaminer(LabelExaminer):
     def reader(self) -> PictureInput:
         """Reads the pictures: the input of the run that has its data open."""
         inputs: list[PictureInput] = [run.input for run in self.runs]
-        return next((one for one in inputs if one.access.is_open), inputs[0])
+        return next((reader for reader in inputs if reader.access.is_open), inputs[0])
 
     def _lengths(self) -> tuple[list[int], str]:
         facts = self.reader.access.pixels.facts([example.place for example in self.examples])
-        return [min(one.height, one.width) for one in facts], "pixels (shorter side)"
+        return [min(picture.height, picture.width) for picture in facts], "pixels (shorter side)"
 
     def predict(self, run: Any, examples: Sequence[Picture], beam_size: int | None) -> list[LabelPrediction]:
         encoded: Any = self.reader.encoded_for(run.input, examples)
@@ -400,8 +401,8 @@ class ImagesExaminer(LabelExaminer):
         shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
         figures = []
         for name in ("gradient", *(["rollout"] if look.attention is not None else [])):
-            one = look.maps(name, Choice(), None, look.label())[0]
-            tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
+            map = look.maps(name, Choice(), None, look.label())[0]
+            tag = picture_tag(laid_over(picture, map, shape), f"{map.title}, largest {map.largest:.3g}")
             figures.append((tag, _MAP_NAMES[name]))
         return draw("outputs", run.head.predict(look.answer).summary(), figures, source="tasks/images/draw.html")
 
@@ -417,9 +418,9 @@ def baselines(run: Run) -> Baselines:
         return {}
     store: Any = run.input.encode(pictures)
     places = range(0, len(store), 1 + len(store) * math.prod(store.sizing.shape) // _MOST_NUMBERS)
-    known = torch.from_numpy(np.concatenate([*store.parts(places)])).flatten(1).float()
-    near, squares = [pictures[i] for i in places], known.square().sum(1)
-    answers: list[Prediction] = [LabelPrediction(one.label, (one.label,), 0.0, {}) for one in near]
+    pixels = torch.from_numpy(np.concatenate([*store.parts(places)])).flatten(1).float()
+    near, squares = [pictures[i] for i in places], pixels.square().sum(1)
+    answers: list[Prediction] = [LabelPrediction(picture.label, (picture.label,), 0.0, {}) for picture in near]
     if is_number := isinstance(run.head, Number):
         answers = [NumberPrediction(value) for value in values_of_labels(near).tolist()]
 
@@ -427,9 +428,9 @@ def baselines(run: Run) -> Baselines:
         asked: Any = run.input.encode(examples)
         nearest: list[int] = []
         for part in asked.parts():
-            for rows in torch.from_numpy(part).flatten(1).float().split(max(1, _MOST_NUMBERS // len(known))):
+            for rows in torch.from_numpy(part).flatten(1).float().split(max(1, _MOST_NUMBERS // len(pixels))):
                 # |a - b|^2 without |a|^2, which is the same for all b; of equally near pictures the first
-                nearest += torch.addmm(squares, rows, known.T, alpha=-2.0).argmin(1).tolist()
+                nearest += torch.addmm(squares, rows, pixels.T, alpha=-2.0).argmin(1).tolist()
         return [answers[i] for i in nearest]
 
     some = f" (of {len(near):,} training pictures)" if len(near) < len(store) else ""
@@ -459,10 +460,10 @@ _BODY = "body."
 _USES = ("heed look {run} PICTURE", "heed train images FOLDER --from {run}")
 """Commands for a model imported without a classifier."""
 TOP = 5
-"""Number of most probable labels among which the true label counts as found."""
+"""Number of most probable labels that top-5 accuracy looks for the true label among."""
 
 
-def most(prediction: LabelPrediction) -> set[str]:
+def top_labels(prediction: LabelPrediction) -> set[str]:
     """The most probable labels of a prediction, counted by top-5 accuracy."""
     return {label for label, _ in prediction.ranked[:TOP]}
 
@@ -476,13 +477,13 @@ class PictureLabels(Labels):
 
     targets: str = "pictures"
 
-    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
+    def learned_labels(self, config: Any, splits: Splits[Any]) -> list[str]:
         """The classes of a run in order: as in `data.classes`, otherwise by name, numbers by value."""
-        return class_names(config.data) or super().known(config, splits)
+        return class_names(config.data) or super().learned_labels(config, splits)
 
-    def settled(self, options: ImagesHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: ImagesHead, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         check_sigmoid(self, options.head)
-        return super().settled(options, given, work)
+        return super().settled(options, fields, work)
 
     def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
         check_classes(self)
@@ -496,12 +497,12 @@ class PictureLabels(Labels):
         self, predictions: Sequence[LabelPrediction], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
         """As for every head, with top-5 accuracy."""
-        made = super().outcomes(predictions, examples, input, others)
+        outcomes = super().outcomes(predictions, examples, input, others)
         if len(self.labels if others is None else others[0]) <= TOP or not predictions[0].probabilities:
-            return made
-        found = [float(example.label in most(one)) for example, one in zip(examples, predictions, strict=True)]
-        top = share(f"top_{TOP}", f"top-{TOP} accuracy", found)
-        return replace(made, measures=(made.measures[0], top, *made.measures[1:]))
+            return outcomes
+        hits = [float(e.label in top_labels(p)) for e, p in zip(examples, predictions, strict=True)]
+        top = share(f"top_{TOP}", f"top-{TOP} accuracy", hits)
+        return replace(outcomes, measures=(outcomes.measures[0], top, *outcomes.measures[1:]))
 
     def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""
@@ -519,12 +520,12 @@ def form_of(work: Work) -> None:
     sizing = sizing_of(config.data, splits.examples["train"], splits.pixels, theirs)
     if theirs is None and config.data.size == "auto":
         sizing = _fitting(work, sizing)
-    own = _plain(work, sizing)
+    input = _plain(work, sizing)
     if theirs is not None and len(theirs.normalisation.mean) == sizing.channels:
         normalisation = theirs.normalisation
     else:
-        normalisation = own.encode(splits.examples["train"]).normalisation()
-    work.input = replace(own, form=PictureForm(sizing, normalisation))
+        normalisation = input.encode(splits.examples["train"]).normalisation()
+    work.input = replace(input, form=PictureForm(sizing, normalisation))
     work.fit()
 
 
@@ -606,17 +607,17 @@ def _with_changes(config: Any, work: Work) -> Any:
     if "patch_size" not in work.body_class.config_class.model_fields:
         fields |= {"augment.crop": pixels}
     fields = {name: value for name, value in fields.items() if not config.has(name)}
-    said = []
+    changes = []
     if "augment.crop" in fields:
-        said.append(f"each is shifted by up to {counted(pixels, 'pixel')} (augment.crop=0 switches that off)")
+        changes.append(f"each is shifted by up to {counted(pixels, 'pixel')} (augment.crop=0 switches that off)")
     if fields.get("augment.flip"):
-        said.append("half of them are mirrored (augment.flip=false switches that off)")
+        changes.append("half of them are mirrored (augment.flip=false switches that off)")
     elif "augment.flip" in fields:
         why = f"since labels such as '{sided}' may be characters or directions"
         why = "since the number may depend on a direction" if is_number else why
-        said.append(f"none is mirrored, {why} (augment.flip=true mirrors them)")
-    if said:
-        work.splits.remarks.append(f"few training pictures: in each pass {', '.join(said)}")
+        changes.append(f"none is mirrored, {why} (augment.flip=true mirrors them)")
+    if changes:
+        work.splits.remarks.append(f"few training pictures: in each pass {', '.join(changes)}")
     return config.settle("few training pictures", fields)
 
 
@@ -638,7 +639,9 @@ class Interpolated:
         return {"from": list(self.old), "to": list(self.new), "rows": {n: list(rows) for n, rows in self.rows.items()}}
 
 
-def taken_from(work: Work, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
+def taken_from(
+    work: Work, parent: Parent, tensors: Mapping[str, Tensor], prefix: str, parent_tensors: dict[str, Tensor]
+) -> None:
     """Interpolate positions of patches if the picture size differs (`ImageEncoder.adapted`).
 
     Tensors of a different model are unchanged. Args as `Task.taken_from`.
@@ -648,17 +651,17 @@ def taken_from(work: Work, parent: Parent, own: Mapping[str, Tensor], prefix: st
         return
     old: Any = parent.task.model_and_head()[0]
     new: Any = work.model_and_head()[0]
-    inside = {name.removeprefix(_BODY): tensor for name, tensor in given.items() if name.startswith(_BODY)}
+    inside = {name.removeprefix(_BODY): tensor for name, tensor in parent_tensors.items() if name.startswith(_BODY)}
     adapted = {_BODY + name: tensor for name, tensor in body.adapted(inside, old, new).items()}
     sizes = (old.height, old.width), (new.height, new.width)
     rows = {
-        name: (len(given[name]), len(tensor))
+        name: (len(parent_tensors[name]), len(tensor))
         for name, tensor in adapted.items()
-        if tensor.shape != given[name].shape and sizes[0] != sizes[1]
+        if tensor.shape != parent_tensors[name].shape and sizes[0] != sizes[1]
     }
     if rows:
         work.started["interpolated"] = Interpolated(*sizes, rows)
-    given |= adapted
+    parent_tensors |= adapted
 
 
 def uses(run: Run) -> Sequence[str]:

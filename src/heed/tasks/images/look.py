@@ -112,7 +112,7 @@ class Looking:
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with what the label does under other weights; as they are if there are many."""
-        if self.patches is None or not 0 < sum(one.opens is not None for one in maps) <= MOST_MAPS:
+        if self.patches is None or not 0 < sum(map.opens is not None for map in maps) <= MOST_MAPS:
             return maps
 
         def scores(rows: Tensor) -> Tensor:
@@ -124,11 +124,11 @@ class Looking:
         places = [f"{row},{column}" for row in range(self.patches.grid[0]) for column in range(self.patches.grid[1])]
         key, tried = Axis("picture", "patch", ("class",) * leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
-            for one in maps:
-                outside = one.weights.new_full((leading,), one.outside / max(1, leading))
-                row = torch.cat([outside, one.weights.flatten()]).unsqueeze(0)
-                effect = None if one.opens is None else effect_of(answer, row, key, one.opens)
-                tried.append(replace(one, effect=effect))
+            for map in maps:
+                outside = map.weights.new_full((leading,), map.outside / max(1, leading))
+                row = torch.cat([outside, map.weights.flatten()]).unsqueeze(0)
+                effect = None if map.opens is None else effect_of(answer, row, key, map.opens)
+                tried.append(replace(map, effect=effect))
         return tried
 
     def _answer(self, tokens: Tensor, scores: Callable[[Tensor], Tensor]) -> Answer:
@@ -145,9 +145,10 @@ class Looking:
         self, work: Any, picture: Decoded, source: str, maps: Sequence[PictureMap], notes: Sequence[str] = ()
     ) -> PictureLook:
         """A look with these maps over the picture."""
-        said = None if lacks_classes(self.head) else self.head.predict(self.answer)
-        ranked = said.ranked if isinstance(said, LabelPrediction) else []
-        predicted = said.label if isinstance(said, LabelPrediction) else "" if said is None else said.summary()
+        prediction: Any = None if lacks_classes(self.head) else self.head.predict(self.answer)
+        ranked, predicted = [], "" if prediction is None else prediction.summary()
+        if isinstance(prediction, LabelPrediction):
+            ranked, predicted = prediction.ranked, prediction.label
         return PictureLook(
             work.title,
             source,
@@ -230,13 +231,13 @@ class Looking:
         with edit(self.model, *self.edits):
             if method == "loo":
                 parts = [(cells == cell).nonzero().squeeze(1).tolist() for cell in range(grid[0] * grid[1])]
-                found = leave_one_out(picture, parts, baseline)  # type: ignore[arg-type]
-                values = found.values
+                result = leave_one_out(picture, parts, baseline)  # type: ignore[arg-type]
+                values = result.values
             else:
-                found = attribute(picture, method, baseline=baseline, steps=steps)
-                values = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells, found.values)
+                result = attribute(picture, method, baseline=baseline, steps=steps)
+                values = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells, result.values)
         drawn = PictureMap(title, values.reshape(grid), self.box, "value", signed=method != "grad", panel="attribution")
-        return drawn, found
+        return drawn, result
 
     def _field(self, unit: GridPlace | None, label: str) -> PictureMap:
         """The receptive field of one unit of the last feature maps, and the gradient at each pixel."""
@@ -308,12 +309,12 @@ def look_at_picture(
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(work.head)
     scored = look.label(label)
-    drawn = [one for kind in maps or usual for one in look.maps(kind, choice, patch, scored)]
+    drawn = [map for kind in maps or usual for map in look.maps(kind, choice, patch, scored)]
     drawn = drawn if lacks_classes(work.head) else look.with_effects(drawn)
     notes: list[str] = []
     if attribution is not None:
-        placed, found = look.attribution(attribution, scored)
-        drawn, notes = [placed, *drawn], [found.note]
+        placed, result = look.attribution(attribution, scored)
+        drawn, notes = [placed, *drawn], [result.note]
     notes += [f"gradients of the score of '{scored}'"] if label else []
     if attention is not None and not maps:
         layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
@@ -384,9 +385,9 @@ def look(
         plain = see(run, label=label)
         look, before = look.minus(plain, "with the edits minus without"), [f"without the edits: {plain.said}"]
     elif others:
-        name, said, other = other_of(run, others[0])
+        name, description, other = other_of(run, others[0])
         theirs = see(other, label=label)
-        look, before = look.minus(theirs, f"minus that of {name}", name), [f"beside it: {said}: {theirs.said}"]
+        look, before = look.minus(theirs, f"minus that of {name}", name), [f"beside it: {description}: {theirs.said}"]
     return ShownPicture(replace(look, notes=(*look.notes, *before)))
 
 
@@ -455,11 +456,11 @@ def opened(run: Any, picture: Any) -> tuple[Decoded, str]:
         DataError: It cannot be read.
     """
     several = picture if isinstance(picture, list | tuple) else [picture]
-    if all(isinstance(one, str | Path) for one in several):
+    if all(isinstance(place, str | Path) for place in several):
         named = [pair for text in map(str, several) for pair in _named(run, text)]
     else:
-        given = [picture] if getattr(picture, "ndim", 0) == 3 else picture
-        named = [(example.place, example.origin) for example in pictures_of(given, run.input.access.pixels)]
+        pictures = [picture] if getattr(picture, "ndim", 0) == 3 else picture
+        named = [(example.place, example.origin) for example in pictures_of(pictures, run.input.access.pixels)]
     if len(named) != 1:
         raise ConfigError(f"{len(named):,} pictures were given; give exactly one")
     # `_named` has opened the run's data if one of its pictures is named.
@@ -476,18 +477,18 @@ def _named(run: Any, text: str) -> list[tuple[str, str]]:
     named: Sequence[Any] = ()
     if os.path.exists(text):  # the run's data stays closed: an imported run has none
         pass
-    elif found := re.fullmatch(r"(train|valid|test):(\d+)", text):
+    elif match := re.fullmatch(r"(train|valid|test):(\d+)", text):
         splits = run.task.split_names
-        if found[1] not in splits:
-            raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
-        named = run.examples(found[1])
-        if whole_number(found[2]) >= len(named):
-            raise ConfigError(f"no picture {text}: the {found[1]} set has {len(named):,} pictures, counted from 0")
-        named = [named[whole_number(found[2])]]
+        if match[1] not in splits:
+            raise ConfigError(f"no picture {text}: the run has no {match[1]} set, only {' and '.join(splits)}")
+        named = run.examples(match[1])
+        if whole_number(match[2]) >= len(named):
+            raise ConfigError(f"no picture {text}: the {match[1]} set has {len(named):,} pictures, counted from 0")
+        named = [named[whole_number(match[2])]]
     elif "#" in text:
-        every = (one for split in reversed(run.task.split_names) for one in run.examples(split))
-        named = [one for one in every if text in (one.origin, one.place)][:1]
-    return [(one.place, one.origin or one.place) for one in named] or [(one, one) for one in places_of([text])]
+        every = (picture for split in reversed(run.task.split_names) for picture in run.examples(split))
+        named = [picture for picture in every if text in (picture.origin, picture.place)][:1]
+    return [(p.place, p.origin or p.place) for p in named] or [(place, place) for place in places_of([text])]
 
 
 def place_of(text: str) -> GridPlace:
@@ -496,6 +497,6 @@ def place_of(text: str) -> GridPlace:
     Raises:
         ConfigError: The text is not a row and a column.
     """
-    if (found := re.fullmatch(r"(\d+),(\d+)", text.replace(" ", ""))) is None:
+    if (match := re.fullmatch(r"(\d+),(\d+)", text.replace(" ", ""))) is None:
         raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
-    return whole_number(found[1]), whole_number(found[2])
+    return whole_number(match[1]), whole_number(match[2])

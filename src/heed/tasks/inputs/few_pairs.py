@@ -167,7 +167,7 @@ def for_few_pairs(config: Any, num_pairs: int, body: type[Body]) -> Any:
         return config
     fields = {**_FOR_FEW_PAIRS}
     aligned = max(_MOST_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
-    if config.training.alignment.given or num_pairs > aligned:
+    if config.training.alignment.links_from or num_pairs > aligned:
         del fields["training.guided_attention"]
     if config.tokenizer.shared or config.tokenizer.from_ is not None:
         del fields["tokenizer.lowercase"]

@@ -214,7 +214,7 @@ class NextToken(Head):
         input: Stream = work.input
         rows, num_bytes = _validated(work, input)
         scores = score_ids(input, model, rows, self.config.evaluation.stride, ranks=False)
-        nll = -sum(float(one.log_probs[: len(one.log_probs) - input.end_token].sum()) for one in scores)
+        nll = -sum(float(row.log_probs[: len(row.log_probs) - input.end_token].sum()) for row in scores)
         tokens = sum(len(row) - input.end_token for row in rows)
         return {"loss": nll / max(1, tokens), "bits_per_byte": nll / math.log(2) / max(1, num_bytes)}
 
@@ -228,10 +228,10 @@ class NextToken(Head):
         input, texts = run.input, [document.text for document in examples]
         scores = self.token_scores(run, texts, ranks=False) if outputs is None else outputs
         changed = sum(input.tokenizer.normalize(text) != text for text in texts)
-        made = outcomes_of(Units.of(examples), scores, changed)
-        made.details["context"] = None if input.carries else input.context
-        made.details["stride"] = None if input.carries else self.config.evaluation.stride or input.context
-        return made
+        outcomes = outcomes_of(Units.of(examples), scores, changed)
+        outcomes.details["context"] = None if input.carries else input.context
+        outcomes.details["stride"] = None if input.carries else self.config.evaluation.stride or input.context
+        return outcomes
 
     def scoring_memory(self, work: Any, model: LanguageModel, activations: float) -> int:
         """Bytes that scoring needs: states of a layer, a piece of logits and its intermediate results, the scores."""
@@ -285,15 +285,15 @@ class NextToken(Head):
         Raises:
             ConfigError: An option is invalid.
         """
-        prompts = [one.text for one in examples]
+        prompts = [document.text for document in examples]
         return continue_all(run.input, run.model, prompts, self.options_of(run, **options))
 
-    def grow(self, run: Any, given: str, *others: Any, **options: Any) -> Generator[str, None, Continuation]:
+    def grow(self, run: Any, prompt: str, *others: Any, **options: Any) -> Generator[str, None, Continuation]:
         """Continue a prompt and yield the text as soon as no later token can change it; returns the continuation.
 
         Options are those of `candidates`; a beam and several outputs are refused.
         """
-        return stream(run.input, run.model, given, self.options_of(run, **options))
+        return stream(run.input, run.model, prompt, self.options_of(run, **options))
 
 
 def _validated(work: Any, input: Stream) -> tuple[list[NDArray[Any]], int]:
@@ -406,7 +406,7 @@ class LanguageModelOutputs(TextOutputs):
 
     def unknown_in(self, text: str) -> Sequence[str]:
         tokenizer = self.run.tokenizer
-        found: list[str] = tokenizer.unknown_in(text)
+        unknown: list[str] = tokenizer.unknown_in(text)
         for choice in self._choices:
             whole = join(text, choice)  # a word may be another token without the space before it
             encoded = tokenizer.encode(whole)
@@ -415,8 +415,8 @@ class LanguageModelOutputs(TextOutputs):
                 for token, span in zip(encoded.ids, encoded.spans, strict=True)
                 if token == tokenizer.special.unknown
             ]
-            found += [whole[start:stop].strip() for start, stop in places if stop > len(text)]
-        return found
+            unknown += [whole[start:stop].strip() for start, stop in places if stop > len(text)]
+        return unknown
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         input, model = self.run.input, self.run.model
@@ -429,12 +429,12 @@ class LanguageModelOutputs(TextOutputs):
             end, pairs = self.options["end"], [(text, self._choices) for text in texts]
             for text, ranked in zip(texts, rank(input, model, pairs, end), strict=True):
                 if self.options["json"]:
-                    choices = [one.as_json() for one in ranked]
+                    choices = [choice.as_json() for choice in ranked]
                     yield Written((to_json({"prompt": text, "end_token": end, "choices": choices}),))
                 else:
                     head = "probability  log-prob  per token  per byte  tokens  choice"
                     above = [head] if self._single else [one_line(text), head]
-                    yield Written((*above, *(one.line() for one in ranked)))
+                    yield Written((*above, *(choice.line() for choice in ranked)))
         else:
             for candidates in self.run.candidates(texts, **self._writing):
                 self._count(candidates[0])
@@ -458,20 +458,20 @@ class LanguageModelOutputs(TextOutputs):
             end = "the end token after it is counted" if self.options["end"] else "end tokens are not counted"
             lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
         if self._windowed:
-            least = self.run.input.context - usual_stride(self.run.input)
+            fewest = self.run.input.context - usual_stride(self.run.input)
             lines.append(
                 f"{counted_are(self._windowed, 'text')} longer than the context of {context} tokens: later tokens are "
-                f"predicted from the {least} to {context} tokens before them"
+                f"predicted from the {fewest} to {context} tokens before them"
             )
         if self._blank_ends:
             lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
         if self._num_unread:
             length, read = self._unread
             room = f"the context of {context}" if read == context else f"what a beam can read, {read}"
-            said = f"the prompt of {length:,} tokens is longer than {room}:"
+            too_long = f"the prompt of {length:,} tokens is longer than {room}:"
             if self._num_unread > 1:
-                said = f"{self._num_unread} prompts are longer than {room} tokens: of the longest, with {length:,},"
-            lines.append(f"{said} only the last {read} were read")
+                too_long = f"{self._num_unread} prompts are longer than {room} tokens: of the longest, with {length:,},"
+            lines.append(f"{too_long} only the last {read} were read")
         return lines
 
     def _line(self, continuation: Continuation) -> str:
@@ -556,9 +556,9 @@ class Trigram:
 
 def _counts(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """How often each key occurs, from the sorted known keys, the last larger than any key, and their counts."""
-    known, numbers = counts
-    places = np.searchsorted(known, keys)
-    return np.where(known[places] == keys, numbers[places], 0)
+    distinct, numbers = counts
+    places = np.searchsorted(distinct, keys)
+    return np.where(distinct[places] == keys, numbers[places], 0)
 
 
 def baselines(run: Any) -> Baselines:
@@ -595,7 +595,7 @@ class LanguageModelExaminer(Examiner):
 
     def __init__(self, runs: Sequence[Any], examples: Sequence[Document]) -> None:
         self.units = Units.of(examples)
-        self._found: dict[int, list[TokenScores]] = {}
+        self._scores: dict[int, list[TokenScores]] = {}
         super().__init__(runs, [Document(text) for text in self.units.texts] if self.units.are_pieces else examples)
 
     def _references(self) -> tuple[list[str], list[str]]:
@@ -614,7 +614,7 @@ class LanguageModelExaminer(Examiner):
                 "and per character, and perplexity per word, can be compared."
             )
         for run in self.runs:
-            unknown = sum(len(run.input.tokenizer.unknown_in(one.text)) for one in self.examples)
+            unknown = sum(len(run.input.tokenizer.unknown_in(example.text)) for example in self.examples)
             if unknown:
                 remarks.append(
                     f"{run.folder.name}: {unknown:,} tokens are unknown to its tokenizer, so its scores are not "
@@ -635,18 +635,18 @@ class LanguageModelExaminer(Examiner):
         return run.head.token_scores(run, texts, ranks=False)  # type: ignore[no-any-return]
 
     def count_tokens(self, run: Any, outputs: Sequence[TokenScores]) -> int:
-        return sum(len(one.ids) for one in outputs)
+        return sum(len(scores.ids) for scores in outputs)
 
     def outcomes(self, run: Any, outputs: Sequence[TokenScores]) -> Outcomes:
-        self._found[id(run)] = list(outputs)
-        found: Outcomes = run.outcomes(self.units.documents, outputs)
+        self._scores[id(run)] = list(outputs)
+        outcomes: Outcomes = run.outcomes(self.units.documents, outputs)
         if self._per_token:
-            return found
-        return replace(found, measures=tuple(one for one in found.measures if one.name not in PER_TOKEN))
+            return outcomes
+        return replace(outcomes, measures=tuple(m for m in outcomes.measures if m.name not in PER_TOKEN))
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         owner, start, stop = (int(part[index]) for part in (self.units.owner, self.units.starts, self.units.stops))
-        scores, text = self._found[id(run)][owner], self.units.documents[owner].text
+        scores, text = self._scores[id(run)][owner], self.units.documents[owner].text
         inside = np.flatnonzero((scores.spans[:, 0] >= start) & (scores.spans[:, 0] < stop)).tolist()
         labels = tuple(text[slice(*scores.spans[n])] for n in inside)
         bits = tuple(-float(scores.log_probs[n]) / math.log(2) for n in inside)

@@ -112,8 +112,8 @@ def _framed_ids(work: Any, text: str, pair: str | None) -> list[int]:
         ConfigError: There are more than the model can read.
     """
     tokenizer, texts = work.input.tokenizer, []
-    for one in [text] if pair is None else [text, pair]:
-        plain = work.input.as_read(one)
+    for part in [text] if pair is None else [text, pair]:
+        plain = work.input.as_read(part)
         texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
     room = work.input.room(pair is not None)
     if (size := sum(map(len, texts))) > room:
@@ -173,7 +173,7 @@ def explain(
     device = next(model.parameters()).device
     tokens = torch.tensor(ids, device=device)
     special = (tokenizer.special.start, tokenizer.special.end, tokenizer.mask)
-    held = torch.isin(tokens, torch.tensor([one for one in special if one is not None], device=device))
+    fixed = torch.isin(tokens, torch.tensor([token for token in special if token is not None], device=device))
     check_objective(work.input.objectives, tokenizer, second is not None)
     if second is not None:
         answers, place, where = list(ANSWERS), None, "that the second text"
@@ -197,16 +197,16 @@ def explain(
     numbers += [] if rather_than is None else [number_of(rather_than)]
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
-        found = log_probs(model, rows)[:, numbers]
-        return found[:, 0] if len(numbers) == 1 else found[:, 0] - found[:, 1]
+        values = log_probs(model, rows)[:, numbers]
+        return values[:, 0] if len(numbers) == 1 else values[:, 0] - values[:, 1]
 
-    named = [answers[one] if place is None else f"'{tokenizer.label(one)}'" for one in numbers]
+    named = [answers[number] if place is None else f"'{tokenizer.label(number)}'" for number in numbers]
     minus = f" minus that of {named[1]}" if len(named) > 1 else ""
     name = f"the log-probability {where} {named[0]}" if place is None else f"the log-probability of {named[0]} {where}"
     words = _words(work, ids, pieces=False)
-    words = words.only([n for n, word in enumerate(words.tokens) if not held[word.start]])
+    words = words.only([n for n, word in enumerate(words.tokens) if not fixed[word.start]])
     return Explained(
-        Scored(model, table_of(model), tokens, score, tokenizer.special.unknown, held), words, name + minus
+        Scored(model, table_of(model), tokens, score, tokenizer.special.unknown, fixed), words, name + minus
     )
 
 
@@ -215,8 +215,8 @@ def _answers(work: Any, model: Pretrainer, text: str, second: str | None) -> tup
     if second is not None:
         if model.order is None:
             return "", ["this run has no head for pairs (model.next_sentence is false)"]
-        found = _answered(work, model, (text, second))
-        return found.answer, [f"probability that the second text follows: {found.probability:.4f}"]
+        answer = _answered(work, model, (text, second))
+        return answer.answer, [f"probability that the second text follows: {answer.probability:.4f}"]
     if model.words is None or len(parts_of(text, work.input.tokenizer)) < 2:
         return text, [] if model.words is None else [f"to see what the model expects, replace a word with {MASK}"]
     filled = _answered(work, model, text)
@@ -232,8 +232,8 @@ def _answered(work: Any, model: Pretrainer, question: Question) -> Any:
 def _words(work: Any, ids: Sequence[int], pieces: bool) -> Words:
     """The words of framed texts, or their tokens; start and end tokens and masks by name."""
     tokenizer = work.input.tokenizer
-    own = tokenizer.special
-    special = {token: tokenizer.token(token) for token in (own.start, own.end, tokenizer.mask) if token is not None}
+    ends = tokenizer.special
+    special = {token: tokenizer.token(token) for token in (ends.start, ends.end, tokenizer.mask) if token is not None}
     return Words.of(tokenizer, ids, "text", special, pieces=pieces)
 
 
@@ -291,14 +291,14 @@ class PretrainingOutputs(TextOutputs):
         """Filled texts or, with --next, answers for pairs; None for a blank pair."""
         if not self.pairs:
             return self.run.predict(texts, most=most)  # type: ignore[no-any-return]
-        found = iter(self.run.follows([pair for pair in texts if "".join(pair).strip()]))
-        return [next(found) if "".join(pair).strip() else None for pair in texts]
+        answers = iter(self.run.follows([pair for pair in texts if "".join(pair).strip()]))
+        return [next(answers) if "".join(pair).strip() else None for pair in texts]
 
     def _ranked(self, text: str) -> tuple[str, ...]:
         """The given words as a table; of a line of a file, below the text."""
         ranked = self.run.rank(text, self.options["choice"]) if text.strip() else []
         if self.options["json"]:
-            return (to_json({"text": text, "choices": [one.as_json() for one in ranked]}),)
+            return (to_json({"text": text, "choices": [word.as_json() for word in ranked]}),)
         if not ranked:
             return ("",)
         lines = [one_line(text)] if self._in_lines else []
@@ -346,12 +346,12 @@ def baselines(run: Run) -> Baselines:
 
     if not objectives(run.config).next_sentence or run.known() is None:
         return {}
-    known = pairs_of(run.task.encoded("train"))
-    known = known.select(range(0, len(known), max(1, -(-len(known) // _MOST_PAIRS))))
-    if len({*known.labels.tolist()}) < 2:
+    train = pairs_of(run.task.encoded("train"))
+    train = train.select(range(0, len(train), max(1, -(-len(train) // _MOST_PAIRS))))
+    if len({*train.labels.tolist()}) < 2:
         return {}
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=1e3, solver="newton-cholesky"))
-    classifier.fit(table(known), known.labels)
+    classifier.fit(table(train), train.labels)
 
     def scores(documents: Sequence[Document]) -> Any:
         pairs = pairs_of(input.encode(documents))
@@ -383,8 +383,8 @@ class PretrainingExaminer(Examiner):
                 "word is easier to predict than a word."
             )
         for fields, what in ((_CUT, "cut documents"), (_MASKS, "mask words")):
-            given = [{name: getattr(run.config.data, name) for name in fields} for run in self.runs]
-            if different := [name for name in fields if any(one[name] != given[0][name] for one in given)]:
+            settings = [{name: getattr(run.config.data, name) for name in fields} for run in self.runs]
+            if different := [name for name in fields if any(s[name] != settings[0][name] for s in settings)]:
                 remarks.append(f"The runs {what} in different ways ({', '.join(f'data.{n}' for n in different)}).")
         if len({head.next_sentence for head in heads}) > 1:
             remarks.append("Some runs read pairs and others single texts, so masked words have different context.")
@@ -397,9 +397,10 @@ class PretrainingExaminer(Examiner):
         return int(run.input.scored_rows(run.input.encode(self.examples)).lengths.sum())
 
     def outcomes(self, run: Any, outputs: Any) -> Outcomes:
-        found = outcomes_of(outputs)
-        kept = [tuple(m for m in measures if m.name in self._names) for measures in (found.measures, found.further)]
-        return replace(found, measures=kept[0], further=kept[1])
+        outcomes = outcomes_of(outputs)
+        both = outcomes.measures, outcomes.further
+        measures, further = (tuple(m for m in each if m.name in self._names) for each in both)
+        return replace(outcomes, measures=measures, further=further)
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         """A hint instead of a drawing, because the words of a document are masked at random."""

@@ -158,7 +158,7 @@ class TextRows(Tokens):
         others = [i for i in range(tokenizer.vocab_size) if i not in never]
         return Masking(self.config.data, tokenizer.mask, np.array(others, dtype=np.int64))
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         """As many positions as a row has and, with pairs, one head that initially attends to equal tokens.
 
         Raises:
@@ -170,15 +170,15 @@ class TextRows(Tokens):
                 f"model.name is {work.config.model.name!r}, which does not put a start and an end token around a "
                 "text, as pretraining needs; use bert"
             )
-        positions = given.get("max_length", asked)
+        positions = fields.get("max_length", asked)
         if isinstance(positions, int) and positions < asked:
             raise ConfigError(
                 f"data.max_length is {asked}, but model.max_length is {positions}; raise model.max_length or "
                 "lower data.max_length"
             )
-        fields = {"max_length": asked, "matching_heads": int(objectives(work.config).next_sentence)}
-        own = body.config_class.model_fields
-        return {name: value for name, value in fields.items() if name in own and name not in given}
+        defaults = {"max_length": asked, "matching_heads": int(objectives(work.config).next_sentence)}
+        model_fields = body.config_class.model_fields
+        return {name: value for name, value in defaults.items() if name in model_fields and name not in fields}
 
     def start(self, model: Any, work: Work) -> dict[str, Started]:
         if self.objectives.first_embeddings != "neighbours" or work.parent is not None:
@@ -239,9 +239,9 @@ class TextRows(Tokens):
 
     def scored_units(self, encoded: Any) -> Rows:
         """What is scored of documents: rows with masked words, then pairs as they are."""
-        rows, wanted = self.scored_rows(encoded), self.objectives
-        masked = np.arange(len(rows) * wanted.masked_words)
-        pairs = np.flatnonzero((rows.labels != NO_QUESTION) & wanted.next_sentence)
+        rows, objectives = self.scored_rows(encoded), self.objectives
+        masked = np.arange(len(rows) * objectives.masked_words)
+        pairs = np.flatnonzero((rows.labels != NO_QUESTION) & objectives.next_sentence)
         chosen = rows.select(np.concatenate([masked, pairs]))
         return replace(chosen, masked=np.arange(len(chosen)) < len(masked))
 
@@ -330,14 +330,14 @@ class TextRows(Tokens):
         """A text as the tokenizer is given it: as in training, or, in an imported run, as it is."""
         return text if getattr(self.config.data, "imported", None) is not None else plain_text(text)[0]
 
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], encoded: Rows) -> list[Any]:
+    def finished(self, head: Head, predictions: Sequence[Any], examples: Sequence[Any], encoded: Rows) -> list[Any]:
         unread = () if encoded.unread is None else encoded.unread.tolist()
-        return [replace(one, unread=gone) for one, gone in zip(made, unread, strict=True)]
+        return [replace(prediction, unread=gone) for prediction, gone in zip(predictions, unread, strict=True)]
 
-    def unknown_in(self, given: Question) -> list[str]:
+    def unknown_in(self, question: Question) -> list[str]:
         mask = MASK if self.tokenizer.mask is None else self.tokenizer.token(self.tokenizer.mask)
-        plain = (self.as_read(one).replace(MASK, " ").replace(mask, " ") for one in texts_of(given))
-        return [piece for one in plain for piece in self.tokenizer.unknown_in(one)]
+        plain = (self.as_read(text).replace(MASK, " ").replace(mask, " ") for text in texts_of(question))
+        return [piece for text in plain for piece in self.tokenizer.unknown_in(text)]
 
     # For people -----------------------------------------------------------------------------------------------
 
@@ -466,10 +466,10 @@ class Masked(Head):
     most: int = 5
     """Candidates for each mask."""
 
-    def settled(self, options: PretrainingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: PretrainingHead, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         if not work.is_imported:  # a checkpoint may be a body alone
             _check(options)  # another run's fields may have come along
-        return super().settled(options, given, work)
+        return super().settled(options, fields, work)
 
     def fitted(self, work: Work) -> Self:
         words = objectives(work.config).masked_words
@@ -500,8 +500,8 @@ class Masked(Head):
         assert model.words is not None
         places, words = batch.targets["places"], batch.targets["words"]
         hidden, owners = model.words.states(states.flatten(0, 1)[places]), places // states.shape[1]
-        most = max(1, _PIECE // model.words.output.weight.shape[0])
-        return judged_tokens(model.words.output, hidden, words, owners, len(states), most)
+        max_positions = max(1, _PIECE // model.words.output.weight.shape[0])
+        return judged_tokens(model.words.output, hidden, words, owners, len(states), max_positions)
 
     def validated(self, work: Work, model: Any) -> dict[str, float]:
         """Both losses, their sum and both accuracies; the processes share the rows."""
@@ -520,13 +520,13 @@ class Masked(Head):
         return by_document(units, run.task.judged(run.model, units))
 
     def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
-        found = outcomes_of(self.document_scores(run, examples) if outputs is None else outputs)
-        if not found.measures:
+        outcomes = outcomes_of(self.document_scores(run, examples) if outputs is None else outputs)
+        if not outcomes.measures:
             raise ConfigError(
                 "nothing can be scored: no document is long enough for a pair of texts (data.side_words, "
                 "data.max_length), or there is only one document"
             )
-        return found
+        return outcomes
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         lines = []

@@ -94,7 +94,7 @@ def _flagged(tokenizer: TextTokenizer, texts: list[str]) -> Iterator[tuple[Any, 
         flags = np.zeros(len(ids), dtype=np.uint8)
         if len(ids):
             starts, stops = np.array(encoding.offsets, dtype=np.int64).T
-            words = np.array([-1 if one is None else one for one in encoding.word_ids])
+            words = np.array([-1 if word is None else word for word in encoding.word_ids])
             flags |= PIECE * (np.diff(words, prepend=-2) != 0).astype(np.uint8)
             characters = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
             blank = np.append(np.isin(characters, _BLANKS), True)
@@ -178,8 +178,8 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
         half = len(chosen) // 2
         negative = chosen[half:] if epoch is not None and epoch % 2 else chosen[:half]
         documents, sizes = passages.document_at(first), passages.characters(middle[negative], end[negative])
-        negative, given, possible = _exchanged(documents, end - middle, sizes, negative, generator)
-        second[negative], second_end[negative] = middle[given], end[given]
+        negative, partner, possible = _exchanged(documents, end - middle, sizes, negative, generator)
+        second[negative], second_end[negative] = middle[partner], end[partner]
         labels[negative] = np.where(possible, FOLLOWS_NOT, NO_QUESTION)
         # If the exchanged text is too long for the row, the first text begins later.
         first = np.maximum(first, middle - (cut.length - (second_end - second)))
@@ -201,8 +201,8 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
     while len(at):
         shorter = generator.random(len(at)) if shifts and len(begins) == 1 else np.ones(len(at))
         if cut.words is not None:
-            most = np.ceil(2 * cut.words * shorter).astype(np.int64)
-            stop = np.minimum(at + most, last)
+            max_words = np.ceil(2 * cut.words * shorter).astype(np.int64)
+            stop = np.minimum(at + max_words, last)
         else:
             room = np.maximum(1, np.ceil(cut.length * np.maximum(shorter, 0.25))).astype(np.int64)
             stop = np.clip(np.searchsorted(ends, ends[at] + room, side="right") - 1, at + 1, last)
@@ -214,8 +214,8 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
         middle = stop
     elif cut.words is not None:
         count = stop - begin
-        least = 2 * min(_LEAST, cut.words) if shifts else 2 * cut.words
-        middle = np.where(count >= least, begin + count // 2, stop)
+        min_words = 2 * min(_LEAST, cut.words) if shifts else 2 * cut.words
+        middle = np.where(count >= min_words, begin + count // 2, stop)
     else:
         middle = begin + 1 + np.floor(generator.random(len(begin)) * (stop - begin - 1)).astype(np.int64)
         middle = np.where(stop - begin > 1, middle, stop)
@@ -263,23 +263,23 @@ def _exchanged(
     """
     ordered = rows[np.lexsort((generator.random(len(rows)), sizes, lengths[rows]))]
     count = len(ordered)
-    given = np.arange(count)
+    partner = np.arange(count)
     for start in range(0, max(1, count - _NEAR + 1), _NEAR):
         stop = count if start + 2 * _NEAR > count else start + _NEAR
-        given[start:stop] = np.roll(given[start:stop], -1)
+        partner[start:stop] = np.roll(partner[start:stop], -1)
     document = documents[ordered]
     for attempt in range(_TRIES):
-        same = np.flatnonzero(document == document[given])
+        same = np.flatnonzero(document == document[partner])
         if not len(same):
             break
         reach = count if attempt >= _TRIES // 2 else 2 * _NEAR
         for place in same.tolist():
-            if document[place] != document[given[place]]:
+            if document[place] != document[partner[place]]:
                 continue  # already resolved by an exchange with another row
             other = int(np.clip(place + generator.integers(-reach, reach + 1), 0, count - 1))
-            if document[place] != document[given[other]] and document[other] != document[given[place]]:
-                given[place], given[other] = given[other], given[place]
-    return ordered, ordered[given], document != document[given]
+            if document[place] != document[partner[other]] and document[other] != document[partner[place]]:
+                partner[place], partner[other] = partner[other], partner[place]
+    return ordered, ordered[partner], document != document[partner]
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def mask_rows(
     """
     how, places = masking.options, np.arange(tokens.shape[1])
     draw = [_uniform(seeds, rows, places, kind) for kind in range(3)]
-    wanted = np.maximum(np.rint(how.mask_share * candidates.sum(1)), candidates.any(1)).astype(np.int64)
+    num_masked = np.maximum(np.rint(how.mask_share * candidates.sum(1)), candidates.any(1)).astype(np.int64)
     keys = draw[0]
     if how.whole_words:
         # Each piece has the random number of its word's first piece.
@@ -323,7 +323,7 @@ def mask_rows(
     keys = np.where(candidates, keys, 2.0)
     limits = np.pad(np.sort(keys, axis=1), ((0, 0), (0, 1)), constant_values=2.0)
     # A word that does not fit whole is left out, except the first.
-    chosen = keys < np.take_along_axis(limits, wanted[:, None], axis=1)
+    chosen = keys < np.take_along_axis(limits, num_masked[:, None], axis=1)
     chosen |= candidates & ~chosen.any(1, keepdims=True) & (keys == limits[:, :1])
     read = np.where(chosen & (draw[1] < how.mask_token_share), masking.mask, tokens)
     is_random = chosen & (draw[1] >= how.mask_token_share)
@@ -374,14 +374,14 @@ def collate_rows(rows: Rows, masking: Masking | None, seeds: tuple[int, int], do
 
     tokens, mask = framed(rows.passages.ids)
     read, places, words = tokens.numpy(), np.zeros(0, np.int64), np.zeros(0, np.int64)
-    shares = np.ones(len(rows), np.float32)
+    weights = np.ones(len(rows), np.float32)
     if masking is not None:
         candidates = (mask & ~torch.isin(tokens, torch.tensor([special.start, special.end, special.unknown]))).numpy()
         begins = (framed(rows.passages.flags)[0] & PIECE).bool().numpy()
         read, chosen = mask_rows(tokens.numpy(), candidates, begins, masking, seeds, rows.numbers)
-        places, shares = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
+        places, weights = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
         words = tokens.flatten().numpy()[places]
-    targets = {"places": places, "words": words, "order": rows.labels, "shares": shares}
+    targets = {"places": places, "words": words, "order": rows.labels, "shares": weights}
     return Batch(
         rows.numbers.tolist(),
         {"tokens": torch.from_numpy(read), "mask": mask},
@@ -466,8 +466,8 @@ def fill_from_neighbours(embedding: nn.Embedding, passages: Passages) -> Counted
         weight.mul_(DEVIATION / weight.std(correction=0))
         if len(present) and vectors.shape[1]:
             chosen = vectors[present]
-            found = torch.from_numpy(chosen * (DEVIATION / chosen.std())).to(weight)
-            weight[torch.from_numpy(present).to(weight.device), : found.shape[1]] = found
+            values = torch.from_numpy(chosen * (DEVIATION / chosen.std())).to(weight)
+            weight[torch.from_numpy(present).to(weight.device), : values.shape[1]] = values
     return Counted(len(ids), len(present), size)
 
 
@@ -499,8 +499,8 @@ def _factors(counts: Any, width: int) -> NDArray[np.float64]:
     smoothed = each**_POWER
     with np.errstate(divide="ignore"):
         information = np.log(pairs.data) - np.log(each[pairs.row]) - np.log(smoothed[pairs.col] / smoothed.sum())
-    kept = information > 0
-    matrix = csr_matrix((information[kept], (pairs.row[kept], pairs.col[kept])), shape=counts.shape)
+    positive = information > 0
+    matrix = csr_matrix((information[positive], (pairs.row[positive], pairs.col[positive])), shape=counts.shape)
     rank = min(width, int(np.count_nonzero(each)))
     if not rank or not matrix.nnz:
         return np.zeros((counts.shape[0], 0))
