@@ -99,7 +99,7 @@ class Texts(TextSource):
     @model_validator(mode="before")
     @classmethod
     def _several_columns(cls, values: Any) -> Any:
-        """Two columns of text are those of a pair; several columns of labels are several labels."""
+        """Read two columns of text as a pair, and several columns of labels as several labels."""
         if not isinstance(values, dict):
             return values
         columns: Any = values.get("columns")
@@ -488,7 +488,7 @@ _OFTEN = 400
 
 
 def is_default(config: Any) -> bool:
-    """True if neither a model nor a number of updates is given; never for embedded data, meant for plain models."""
+    """True if neither a model nor a number of updates is set; False for embedded data, meant for plain models."""
     section = config.model
     named = "name" in section.model_fields_set or section.from_ is not None
     return not named and config.training.steps is None and not config.data.is_embedded
@@ -501,7 +501,7 @@ def longest(work: Work) -> int:
 
 
 def defaults(settled: Any, work: Any) -> Any:
-    """With n-grams by default, the `training` section is adapted to them."""
+    """The configuration with learning rate and validations adapted to n-grams that are there by default."""
     if not is_default(work.config) or not settled.model.settings.get("ngrams"):
         return settled
     batches = int(work.input.counted(work.encoded("train").lengths).sum()) / settled.training.batch_tokens
@@ -550,7 +550,7 @@ def look(work: Any, model: Any, text: Input, *, contributions: bool = True, **op
 
 
 class ClassificationOutputs(TextOutputs):
-    """Labels of texts, which may be in a file such as those of training."""
+    """Labels of texts, which may be in a file in the format of the training files."""
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data, columns = self.run.config.data, self.run.config.data.columns

@@ -237,7 +237,7 @@ class NextRow(Head):
     def outcomes(
         self, predictions: Sequence[Values], examples: Sequence[Stretch], input: Input, others: Any = None
     ) -> Outcomes:
-        """Errors of the model, and in the report those of naive forecasts."""
+        """Errors of the model; the report also has those of naive forecasts."""
         assert isinstance(input, Windows)
         horizon, season = self.config.data.horizon, self.config.data.season
         contexts = [example.values[: example.start] for example in examples]
@@ -252,7 +252,7 @@ class NextRow(Head):
         return Outcomes(tuple(texts), tuple(measures), report=partial(self._reported, errors, examples))
 
     def _reported(self, errors: Errors, examples: Sequence[Stretch], resamples: int) -> dict[str, Any]:
-        """Errors of the model and of naive forecasts by column; of several series also those of each."""
+        """Errors of the model and of naive forecasts by column; with several series, also the error of each series."""
         shown, data = error_report(errors, resamples), self.config.data
         report: dict[str, Any] = {"examples": len(examples), "columns": shown, "horizon": data.horizon}
         if isinstance(data.season, int):

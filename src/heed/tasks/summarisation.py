@@ -144,7 +144,7 @@ class Lead:
 
 
 def _lead(run: Run) -> Lead | None:
-    """The lead of the report, else the one chosen on the validation set; None if this can no longer be read."""
+    """The lead in the report, or one chosen on the validation set; None if that set can no longer be read."""
     for name in scores_beside_baselines(run.members[0].report).get("baselines", {}):
         if (lead := Lead.named(name)) is not None:
             return lead
@@ -163,7 +163,7 @@ def baselines(run: Run) -> Baselines:
 
 def before(config: Any) -> Any:
     """Few pairs do not turn on guided attention: summaries are not word for word."""
-    # A field counts as given by the user once it is set, and is then kept.
+    # Setting a field to its own value marks it as set by the user, so that settling keeps it.
     training = config.training.model_copy(update={"guided_attention": config.training.guided_attention})
     return with_body(config.model_copy(update={"training": training}))
 

@@ -151,7 +151,7 @@ class Chat:
         return Conversation(tuple(self.turns), tuple(names) if any(names) else ())
 
     def say(self, text: str) -> WrittenText:
-        """Add a turn and respond to it; the response is kept as the next turn.
+        """Add a turn and respond to it; the response becomes the next turn.
 
         Raises:
             ConfigError: The text is blank.
@@ -479,7 +479,7 @@ def baselines(run: Run) -> Baselines:
 
     @cache
     def fitted() -> tuple[str, NearestSentence]:
-        """The most frequent training response, and all by the turns before them."""
+        """The most frequent training response, and a lookup of responses by the turns before them."""
         train = run.examples("train")
         pairs = [(_last(talk, turn), talk.turns[turn]) for talk in train for turn in input.responses(talk)]
         frequent = Counter(response for _, response in pairs).most_common(1)

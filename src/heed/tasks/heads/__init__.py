@@ -1,7 +1,4 @@
-"""What is compared with a model's states: labels, numbers, tags. One file for each: module, truths, loss, answers.
-
-And what several of them share: the states of the tokens of a text, and how probable tokens are after them.
-"""
+"""Heads of tasks, a file for each kind: module, truths, loss, predictions. Here, functions that several of them use."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def _overlaps(tokens: Sequence[Span], words: Sequence[Span]) -> Array:
 
 
 def _written_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> Array:
-    """As `_overlaps`, for tokens that a model wrote: each belongs to the last word of the text up to it."""
+    """The same for generated tokens: each belongs to the last word of the text up to and including it."""
     ends = [len(tokenizer.decode(ids[: n + 1]).split()) for n in range(len(ids))]
     words = np.zeros((len(ids), max(ends, default=0)), dtype=np.float32)
     for n, end in enumerate(ends):
@@ -353,7 +353,7 @@ class Alignments(list[WordAlignment]):
 def place_of(
     run: Any, layer: int | None = None, head: int | Literal["mean"] | None = None, state: State | None = None
 ) -> AttentionPlace:
-    """The given layer (negative from the end), head or "mean" of all, and state, where given; else `usual_place`.
+    """The place of a layer (negative from the end), a head or the "mean" of all, and a state; None as in `usual_place`.
 
     Raises:
         ConfigError: The run does not attend to its source, or lacks the layer or the head.

@@ -426,7 +426,7 @@ def _continuation(input: Stream, prompt: str, draft: _Draft, options: WritingOpt
         stopped_by,
         log_prob / max(1, count) ** options.length_penalty,
         tuple(draft.written),
-        unread=max(0, draft.unread - len(input.prompt_tokens([0])) + 1),  # the first token is none of the prompt
+        unread=max(0, draft.unread - len(input.prompt_tokens([0])) + 1),  # the first token is not part of the prompt
     )
 
 

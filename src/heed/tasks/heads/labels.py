@@ -282,7 +282,7 @@ class Labels(Head):
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        """As for every head; `others` are the labels, and whether there may be several, of a comparison."""
+        """The outcomes; `others` are the labels of all compared runs, and whether an example may have several."""
         labels, several = (self.labels, self.several) if others is None else others
         truths = self.truths(examples)
         outcomes = outcomes_of(predictions, truths, labels, several, lambda i: input.place(examples, i))
@@ -298,7 +298,7 @@ class Labels(Head):
             return [sets[number] for number in numbers.tolist()]
         return [example.labels for example in examples]
 
-    # What an attribution may ask ----------------------------------------------------------------------------------
+    # Scores for attributions --------------------------------------------------------------------------------------
 
     def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
         label = target if target is not None else self.labels[int(answer.argmax())]

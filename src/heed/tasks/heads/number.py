@@ -62,7 +62,7 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
 
 
 def _name_of(examples: Sequence[Any], config: Any) -> str:
-    """The name of the number: that of its column, or of the field of the examples."""
+    """The name of the number: its column's, or that of the field of the examples."""
     if isinstance(examples, Table):
         return examples.label_name
     fields: list[str] = [*type(examples[0]).roles]
@@ -186,7 +186,7 @@ class Number(Head):
 
 @dataclass(frozen=True)
 class LabelsOrNumber(Head):
-    """Labels or a number, as `data.target` says; what it learns or restores is one of the two."""
+    """Labels or a number by `data.target`; learning or restoring returns one of the two."""
 
     labels: Labels = field(default_factory=Labels)
     number: Number = Number()

@@ -248,7 +248,7 @@ class Tagger(nn.Module):
             parts = zip(tokens.split(max_tokens, 1), mask.split(max_tokens, 1), pieces, strict=True)
             states = [states_of(self.body, *part, self.special, further) for *part, further in parts]  # type: ignore[call-arg]
             return states[0] if len(states) == 1 else torch.cat(states, dim=1)
-        read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
+        read = pad(mask, (self.delay, 0), value=True)  # the added tokens are real
         ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), self.special.end)
         if features is not None:
             features = pad(features * mask.unsqueeze(-1), (0, 0, 0, self.delay))
@@ -263,7 +263,7 @@ class Tagged(NamedTuple):
 
 
 class Truths(NamedTuple):
-    """The numbers of the tags of each sentence, -1 for one that no training word has, and the sentences."""
+    """The numbers of the tags of each sentence, -1 for a tag never seen in training, and the sentences."""
 
     tags: Corpus[list[int]]
     sentences: Sequence[Sentence]
@@ -414,7 +414,7 @@ class Tags(Labels):
     def outcomes(
         self, predictions: Sequence[TagPrediction], examples: Sequence[Sentence], input: Input, others: Any = None
     ) -> Outcomes:
-        """As for every head; `others` is True if a run of a comparison has tags that mark no entities."""
+        """The outcomes; `others` is True if any compared run has tags that mark no entities."""
         plain, evaluation = self.plain if others is None else others, self.config.evaluation
         words, true, predicted = [e.words for e in examples], [e.tags for e in examples], [p.tags for p in predictions]
         outcomes = tag_outcomes([*map(mark_entities, words, predicted)], true, predicted, plain)

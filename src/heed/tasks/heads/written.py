@@ -154,7 +154,7 @@ class Written(Head):
     def search_options(
         self, model: Any, num_best: int = 1, beam_size: int | None = None, max_length: int | None = None, **others: Any
     ) -> SearchOptions:
-        """Search options: the given ones, and the configuration's for those that are None; others are as given."""
+        """Search options; those that are None come from the configuration."""
         usual = self.config.generation
         if max_length is None:
             max_length = usual.max_length or self.longest_output or 200

@@ -238,7 +238,7 @@ class PictureOutputs(TextOutputs):
             return None
         folder = getattr(data, "folder", None)
 
-        def place(cell: str) -> str:  # as in training; what is missing is named when it is read
+        def place(cell: str) -> str:  # as in training; a missing file is reported when it is read
             files = files_named(cell, folder or path.parent)
             return files[0] if len(files) == 1 else os.path.join(folder or path.parent, cell)
 
@@ -496,7 +496,7 @@ class PictureLabels(Labels):
     def outcomes(
         self, predictions: Sequence[LabelPrediction], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        """As for every head, with top-5 accuracy."""
+        """The outcomes of labels, with top-5 accuracy."""
         outcomes = super().outcomes(predictions, examples, input, others)
         if len(self.labels if others is None else others[0]) <= TOP or not predictions[0].probabilities:
             return outcomes
@@ -571,7 +571,7 @@ def _fitting(work: Work, sizing: Sizing) -> Sizing:
 
 
 def defaults(settled: Any, work: Work) -> Any:
-    """With what suits the pictures and the model for fields not given."""
+    """The configuration with defaults that suit the pictures and the model, for fields that the user did not set."""
     if work.is_imported:
         return settled
     training, small = settled.training, cast(PictureInput, work.input).is_small(work)
@@ -592,7 +592,7 @@ def defaults(settled: Any, work: Work) -> Any:
 
 
 def _with_changes(config: Any, work: Work) -> Any:
-    """The configuration with the changes of pictures that suit few of them, unless given; a remark names them.
+    """The configuration with augmentations that suit few pictures, for fields not set; a remark names them.
 
     Shifting any picture by some pixels keeps its class; mirroring does not if it shows characters or directions. A
     model of patches is not trained on shifts: with the updates of the gallery's `vit`, it scored 81 % on the digits

@@ -107,11 +107,11 @@ class Looking:
         return label
 
     def named(self, label: str) -> str:
-        """What the gradients are of, in titles: "the score of '7'"."""
+        """The quantity that gradients are taken of, for titles: "the score of '7'"."""
         return f"the score of '{label}'" if label else self.head.asked(self.answer, None, None).name
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
-        """Maps of attention with what the label does under other weights; as they are if there are many."""
+        """Maps of attention with the effect of other weights on the label; without it if there are many maps."""
         if self.patches is None or not 0 < sum(map.opens is not None for map in maps) <= MOST_MAPS:
             return maps
 
@@ -218,7 +218,7 @@ class Looking:
     def attribution(
         self, method: str, label: str, other: str | None = None, baseline: str = "mean", steps: int | None = None
     ) -> tuple[PictureMap, Attribution]:
-        """What each place of the picture adds to the score of a label, minus that of another if one is given.
+        """The contribution of each place to the score of a label, or to its difference to the score of another.
 
         Places are the patches of a Vision Transformer, else the cells of a grid of at most 8 x 8: values are summed
         over their pixels, and leave-one-out fills each with the baseline.
@@ -401,7 +401,7 @@ class AttributedPlaces(ShownPicture):
 
     @property
     def caption(self) -> str:
-        """What was computed, and how exactly the numbers add up."""
+        """The method, and how exactly the numbers add up to the score."""
         return self.maps[0].caption
 
 

@@ -189,7 +189,7 @@ class NextToken(Head):
     # Training -------------------------------------------------------------------------------------------------
 
     def states(self, model: LanguageModel, batch: Batch, carried: CarriedRows | None = None) -> Tensor:
-        """Hidden states `(rows, length, d)`; in training, the state after a batch that goes on is kept."""
+        """Hidden states `(rows, length, d)`; in training, states are stored for continuing batches."""
         if batch.continued is None:
             return super().states(model, batch)  # type: ignore[no-any-return]
         (rows, begins), tokens = batch.continued, batch.inputs["tokens"]
@@ -297,7 +297,7 @@ class NextToken(Head):
 
 
 def _validated(work: Any, input: Stream) -> tuple[list[NDArray[Any]], int]:
-    """What a validation scores, and its size in bytes: all documents, or evenly chosen pieces of them.
+    """The rows that a validation scores, and their size in bytes: all documents, or evenly chosen pieces of them.
 
     Pieces have at least 256 tokens, but for the ends of documents.
     """
@@ -356,7 +356,7 @@ def _context_line(scores: dict[str, Any]) -> str:
 
 _WRITING: dict[str, Any] = {"beam": None, "sample": False, **SAMPLING}
 _WRITING |= {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
-"""Options of writing, and their values where they are not given."""
+"""Options of writing, with their defaults."""
 
 
 class LanguageModelOutputs(TextOutputs):

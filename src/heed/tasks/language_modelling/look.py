@@ -109,7 +109,7 @@ def _frames(
     """
 
     def at(place: int) -> dict[str, Any]:
-        """What is alike after reading token `place`: attention, the most probable next tokens, gates."""
+        """Fields that both kinds of frames share, after token `place`: attention, most probable next tokens, gates."""
         best = torch.softmax(logits[place], -1).topk(min(_TOP, logits.shape[-1]))
         top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return {
@@ -310,7 +310,7 @@ def _chances(logits: Tensor, text: LookedAt, end: int) -> list[str]:
 
 
 def _shadings(text: LookedAt, bits: Sequence[float], units: Words, chances: Sequence[str] = ()) -> tuple[Shading, ...]:
-    """Surprisal of the given and the written text, on one scale: of tokens, or the sum over the tokens of each word.
+    """Surprisal of the prompt and of the output, on one scale: of tokens, or the sum over the tokens of each word.
 
     The first token has no surprisal, so it is left out, as is a word of that token only.
     """
@@ -383,7 +383,7 @@ def _logits_after(model: LanguageModel, rows: Tensor, places: range) -> Tensor:
 
 
 def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, greedy: bool) -> Answer:
-    """What a model wrote, each token after those before it; of a given text, each of its tokens but the first."""
+    """The tokens that a model wrote; with `given`, all tokens of the text but the first."""
     ids, special = text.ids, input.tokenizer.special
     first = 1 if given else max(1, text.first_written)
     labels = [*ids[first:], *([special.end] if text.ended else [])]

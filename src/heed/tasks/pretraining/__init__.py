@@ -137,7 +137,7 @@ def _scores(model: Any, rows: Tensor, places: Sequence[int]) -> Tensor:
 
 
 def _answer(work: Any, model: Pretrainer, ids: list[int], pair: bool) -> Answer | None:
-    """The words at masks, or whether the second of two texts follows; None where neither is asked."""
+    """The words at masks, or whether the second of two texts follows; None without masks and second text."""
     tokenizer, mask = work.input.tokenizer, work.input.tokenizer.mask
     places = [n for n, token in enumerate(ids) if token == mask]
     if model.order is None if pair else model.words is None or not places:
@@ -295,7 +295,7 @@ class PretrainingOutputs(TextOutputs):
         return [next(answers) if "".join(pair).strip() else None for pair in texts]
 
     def _ranked(self, text: str) -> tuple[str, ...]:
-        """The given words as a table; of a line of a file, below the text."""
+        """The ranked words as a table, for a line of a file below its text."""
         ranked = self.run.rank(text, self.options["choice"]) if text.strip() else []
         if self.options["json"]:
             return (to_json({"text": text, "choices": [word.as_json() for word in ranked]}),)
@@ -391,7 +391,7 @@ class PretrainingExaminer(Examiner):
         return references, remarks
 
     def predict(self, run: Any, examples: Sequence[Document], beam_size: int | None) -> Any:
-        return run.head.document_scores(run, examples)  # of pairs from the same documents
+        return run.head.document_scores(run, examples)  # its pairs come from these documents only
 
     def count_tokens(self, run: Any, outputs: Any) -> int:
         return int(run.input.scored_rows(run.input.encode(self.examples)).lengths.sum())

@@ -1,4 +1,4 @@
-"""The input and the head of pretraining: rows of one or two texts whose words are masked, and what is lost and scored.
+"""The input and the head of pretraining: rows of one or two texts whose words are masked, losses and scores.
 
 The rows of a pass and the masks in them are drawn from (seed, pass). Scored are always the same rows: each masked, then
 each pair as it is. The loss is the sum of that of masked words and that of whether the second text follows the first.
@@ -116,7 +116,7 @@ class TextRows(Tokens):
 
     @property
     def objectives(self) -> PretrainingHead:
-        """What is learned."""
+        """The training objectives."""
         return objectives(self.config)
 
     @property
@@ -159,7 +159,7 @@ class TextRows(Tokens):
         return Masking(self.config.data, tokenizer.mask, np.array(others, dtype=np.int64))
 
     def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
-        """As many positions as a row has and, with pairs, one head that initially attends to equal tokens.
+        """`max_length` of the data and, with pairs, one head that initially attends to equal tokens.
 
         Raises:
             ConfigError: The model does not read framed texts, or has fewer positions.
@@ -238,7 +238,7 @@ class TextRows(Tokens):
         return draw_rows(passages, self.cut, 0, None)
 
     def scored_units(self, encoded: Any) -> Rows:
-        """What is scored of documents: rows with masked words, then pairs as they are."""
+        """The rows in which documents are scored: rows with masked words, then unmasked pairs."""
         rows, objectives = self.scored_rows(encoded), self.objectives
         masked = np.arange(len(rows) * objectives.masked_words)
         pairs = np.flatnonzero((rows.labels != NO_QUESTION) & objectives.next_sentence)
@@ -250,7 +250,7 @@ class TextRows(Tokens):
         return [batch for chosen in alike for batch in plan_pass(encoded.lengths, tokens, chosen=chosen)]
 
     def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
-        """Rows that are all masked, all pairs or all texts with masks; only what is asked of them is a target."""
+        """Rows that are all masked, all pairs or all texts with masks; targets are only those of their kind."""
         rows = encoded.select(indices)
         batch = self.batch(rows, self.masking if rows.masked[0] else None, _SEEDS)
         asked, tokens = batch.targets, batch.inputs["tokens"]
@@ -327,7 +327,7 @@ class TextRows(Tokens):
         return [a, b], total - len(a) - len(b)
 
     def as_read(self, text: str) -> str:
-        """A text as the tokenizer is given it: as in training, or, in an imported run, as it is."""
+        """A text as it is passed to the tokenizer: prepared as in training, or unchanged in an imported run."""
         return text if getattr(self.config.data, "imported", None) is not None else plain_text(text)[0]
 
     def finished(self, head: Head, predictions: Sequence[Any], examples: Sequence[Any], encoded: Rows) -> list[Any]:
@@ -368,7 +368,7 @@ MEASURES = {
     "masked": (("masked_accuracy", "masked words right"), ("masked_loss", "nats per masked word"), "masked words"),
     "pairs": (("next_accuracy", "next sentences right"), ("next_loss", "nats per pair"), "pairs"),
 }
-"""Of masked words and of pairs: names and labels of share and loss, and what is counted."""
+"""For masked words and for pairs: name and label of the accuracy, of the loss, and the unit that is counted."""
 
 
 class Pretrainer(nn.Module):
@@ -420,7 +420,7 @@ class Pretrainer(nn.Module):
 
 
 def by_document(rows: Rows, judged: Any) -> Array:
-    """The scores of each document, `(documents, 2, 3)`, the sums of those of its rows, `(rows, 3)`.
+    """The scores of each document, `(documents, 2, 3)`: sums of the scores of its rows, `(rows, 3)`.
 
     They are nats, right answers and targets, of masked words and of pairs. A pair counts for the document of its first
     text.
@@ -468,7 +468,7 @@ class Masked(Head):
 
     def settled(self, options: PretrainingHead, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         if not work.is_imported:  # a checkpoint may be a body alone
-            _check(options)  # another run's fields may have come along
+            _check(options)  # the fields of a parent run may be among them
         return super().settled(options, fields, work)
 
     def fitted(self, work: Work) -> Self:

@@ -122,7 +122,7 @@ Places = NDArray[np.int64]
 class Cut:
     """How documents are cut into rows."""
 
-    length: int  # most tokens of a row, without start and end tokens
+    length: int  # largest number of tokens of a row, without start and end tokens
     # Words of each text of a pair; None for sentences. In training the rest of a document is a pair of shorter texts,
     # if each has at least ten words
     words: int | None = None
@@ -131,7 +131,7 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Rows(Sequence[Any]):
-    """Rows of one or two texts: places in the tokens of some documents, and what is asked, `(rows,)` each."""
+    """Rows of one or two texts: places in the tokens of some documents, and labels, `(rows,)` each."""
 
     passages: Passages
     first: Places  # where the first text begins
@@ -164,7 +164,7 @@ class Rows(Sequence[Any]):
 
 
 def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Rows:
-    """Draw the rows of one pass from (seed, epoch); epoch None draws those of evaluation, always the same."""
+    """Draw the rows of one pass from (seed, epoch); without an epoch, the fixed rows of evaluation."""
     seeds = f"rows {seed if epoch is not None else 0} {-1 if epoch is None else epoch // 2}"
     digest = hashlib.blake2b(seeds.encode(), digest_size=8).digest()
     generator = np.random.default_rng(int.from_bytes(digest, "big"))
@@ -187,7 +187,7 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
 
 
 def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: bool) -> tuple[Places, Places, Places]:
-    """Where each row's first text begins, where the second begins, and where the second ends.
+    """The beginnings of the first and second texts of rows, and the ends of the second texts.
 
     Rows are filled with as many whole units (sentences, or words) as fit; with `shifts` the first row of each document
     is shortened at random, so that rows begin elsewhere in other passes.
@@ -230,7 +230,7 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
 
 
 def _units(passages: Passages, cut: Cut) -> Places:
-    """Where the units of rows begin; no sentence is longer than half a row."""
+    """The beginnings of the units of rows; no sentence is longer than half a row."""
     if cut.words is not None:
         return passages.begins(WORD)
     pieces = passages.begins(PIECE)
