@@ -264,8 +264,8 @@ class Input(Part):
         """
         raise NotImplementedError
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
-        """Convert Python data to examples; arguments and errors as `Task.hold`."""
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+        """Convert Python data to examples; arguments and errors as `Task.read_data`."""
         raise NotImplementedError
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Any]:

@@ -291,7 +291,7 @@ class Run:
         """
         section = without_missing(self.config.data, column_names(data))
         config = self.config.model_copy(update={"data": section})
-        examples = self.task.input.hold(data, "examples", config, Findings.of(self.config.data, strict=True))
+        examples = self.task.input.read_data(data, "examples", config, Findings.of(self.config.data, strict=True))
         kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
         return self.input.scorable(kept, "examples")
 

@@ -260,7 +260,7 @@ class Task:
         size = config.training.train_size
         return splits if size is None else take_subset(splits, size, config.training.seed)
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         """Convert Python data to examples: a data frame, a list, a dict of columns.
 
         Args:
@@ -272,7 +272,7 @@ class Task:
         Raises:
             DataError: The data cannot be used; the message names the place, the value and what would be right.
         """
-        return self.input.hold(data, split, config, findings)
+        return self.input.read_data(data, split, config, findings)
 
 
 def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
