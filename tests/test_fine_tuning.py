@@ -54,7 +54,7 @@ def child(parent, task, file, data=None, training=None, tokenizer=None, **model)
     }
     made = task_class(task).prepare(check_config(values, "the test"))
     model = made.build_model()
-    return made, model, made.parent.give(model, made)
+    return made, model, made.parent.copy_into(model, made)
 
 
 @pytest.mark.parametrize(

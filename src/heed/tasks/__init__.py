@@ -70,32 +70,32 @@ def spec_of(task: str) -> TaskSpec:
     return module.SPEC if hasattr(module, "SPEC") else task_class(task).spec  # type: ignore[no-any-return]
 
 
-def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(task: str, command: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options that a task has for a command.
 
     Raises:
         ConfigError: An option was given that the task does not have.
     """
     flags = spec_of(task).flags_of(command)
-    for name in given:
+    for name in values:
         if name not in {flag.name for flag in flags}:
-            having = [other for other in task_names() if name in {one.name for one in spec_of(other).flags_of(command)}]
+            having = [other for other in task_names() if any(f.name == name for f in spec_of(other).flags_of(command))]
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
-    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in flags}
+    return {flag.key: values.get(flag.name, () if flag.several else flag.default) for flag in flags}
 
 
 @cache
 def class_in(package: str, part: str, base: str = "object") -> type[Any]:
     """The class of a kind, named by its base, in a file of a task's folder: the one that no other derives from."""
     module = importlib.import_module(f"{package}.{part}")
-    own = [
+    classes = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and value.__module__ == module.__name__
-        if any(one.__name__ == base for one in value.__mro__)
+        if any(parent.__name__ == base for parent in value.__mro__)
     ]
-    (found,) = (one for one in own if not any(other is not one and issubclass(other, one) for other in own))
-    return found
+    (leaf,) = (kind for kind in classes if not any(other is not kind and issubclass(other, kind) for other in classes))
+    return leaf
 
 
 def config_class(task: str) -> type[RunConfig]:
@@ -183,7 +183,7 @@ def capability(run: Any, name: str) -> Any:
 def missing(run: Any, name: str) -> str:
     """The error message for a capability that a run lacks."""
     if len(run.members) > 1:
-        folders = ", ".join(str(one.folder) for one in run.members)
+        folders = ", ".join(str(member.folder) for member in run.members)
         return f"{CAPABILITIES[name]} is not available for an ensemble; use one run at a time: {folders}"
     return missing_in(run.config.task, name)
 

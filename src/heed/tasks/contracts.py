@@ -256,8 +256,8 @@ class Input(Part):
     tokenizers: Mapping[str, TextTokenizer] = field(default_factory=dict, kw_only=True, repr=False)
     """What was learned of texts, by the kind of row that the tokens name."""
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
-        """Read every split, or take the `given` examples; an input that has learned returns them as it reads them.
+    def open(self, config: Any, examples: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
+        """Read every split, or take the `examples`; an input that has learned returns them as it reads them.
 
         Raises:
             DataError: The data cannot be read.
@@ -280,8 +280,8 @@ class Input(Part):
         """
         return config, self
 
-    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
-        """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
+    def fields(self, fields: dict[str, Any], work: Any) -> dict[str, Any]:
+        """Fields of `model` that follow from the data, the body or one another; `fields` are those known so far."""
         return {}
 
     def start(self, model: Any, work: Any) -> dict[str, Started]:
@@ -325,7 +325,7 @@ class Input(Part):
         """The named size of a model that "auto" stands for."""
         return "small"
 
-    def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
+    def questions(self, inputs: Any) -> tuple[Sequence[Any], bool]:
         """The examples without truths of what `predict` was given, and whether it was a single input.
 
         Raises:
@@ -333,9 +333,9 @@ class Input(Part):
         """
         raise NotImplementedError
 
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
+    def finished(self, head: Head, predictions: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
         """Predictions with what is known of their inputs; those of blank inputs are empty."""
-        return list(made)
+        return list(predictions)
 
     def place(self, examples: Sequence[Any], i: int) -> dict[str, str]:
         """The place and the content of an example in a list of errors."""
@@ -397,7 +397,7 @@ class Head(Part):
         """Its fields of the `model` section, as `options` types them."""
         return self.options.model_construct(**self.config.model.settings)
 
-    def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
+    def settled(self, options: Any, fields: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.
 
         Raises:

@@ -55,8 +55,8 @@ def explain(
 def without(encoded: Any, row: Sequence[int]) -> Any:
     """An encoded text without the tokens that are left out in a row of them."""
     left = iter(row)
-    kept = [[token for token in islice(left, len(one)) if token != LEFT_OUT] for one in encoded.sentences]
-    return replace(encoded, sentences=[one for one in kept if one])
+    sentences = ([token for token in islice(left, len(s)) if token != LEFT_OUT] for s in encoded.sentences)
+    return replace(encoded, sentences=[sentence for sentence in sentences if sentence])
 
 
 def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
@@ -72,8 +72,8 @@ def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
 def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:
     """The options of `explain` for the score that tells two texts apart: of the other's answer minus the text's."""
     answers = work.answers(model, work.input.encode_texts([text, other]))
-    own, there = (work.head.labels[int(one.argmax())] if work.head.labels else None for one in answers)
-    return {"target": there, "rather_than": own if own != there else None, "ngrams": False}
+    label, other_label = (work.head.labels[int(answer.argmax())] if work.head.labels else None for answer in answers)
+    return {"target": other_label, "rather_than": label if label != other_label else None, "ngrams": False}
 
 
 def names_of_special(work: Any) -> dict[int, str]:

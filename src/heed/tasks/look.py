@@ -109,8 +109,8 @@ def look_at_texts(
         edits=edits,
         **options,
     )
-    whole = [one for one in look.maps if one.is_distribution]
-    parts = [between(one, *sides.values()) for one in whole if one.query == one.key] if len(sides) == 2 else []
+    whole = [drawn for drawn in look.maps if drawn.is_distribution]
+    parts = [between(drawn, *sides.values()) for drawn in whole if drawn.query == drawn.key] if len(sides) == 2 else []
     return replace(
         look,
         maps=(*whole, *parts, *look.maps[len(whole) :]),
@@ -127,9 +127,9 @@ def sides_of(words: Words, tokens: Mapping[str, range], before: int) -> dict[str
     for name, inside in tokens.items():
         first, last = inside.start + before, inside.stop + before
         places = [n for n, word in enumerate(words.tokens) if first <= word.start < last]
-        own = words.only(places)
-        axis = replace(own.axis, name=name)
-        sides[name] = Side(axis, [range(w.start - first, w.stop - first) for w in own.tokens], places)
+        side_words = words.only(places)
+        axis = replace(side_words.axis, name=name)
+        sides[name] = Side(axis, [range(w.start - first, w.stop - first) for w in side_words.tokens], places)
     return sides
 
 

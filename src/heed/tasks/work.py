@@ -46,7 +46,7 @@ from heed.tasks.base.transfer import (
 )
 from heed.tasks.base.vocabulary import embedding_of
 from heed.tasks.base.writing import VALIDATED
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows, Sized
 from heed.threads import threads_for
 from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss, Trainable
@@ -164,8 +164,8 @@ class Task:
                 EvaluationConfig(),
             ),
         }
-        own = {"use_attribute_docstrings": False}
-        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=own, **fields)
+        class_settings = {"use_attribute_docstrings": False}
+        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=class_settings, **fields)
 
     @cached_property
     def head_class(self) -> type[Section]:
@@ -175,12 +175,16 @@ class Task:
     @property
     def size_fields(self) -> Mapping[str, str]:
         """Kind of row -> the field of `model` that counts such rows."""
-        return {kind: one.field for part in (self.input, self.head) for kind, one in part.sized.items()}
+        return {kind: sized.field for kind, sized in self._sized.items()}
 
     @property
     def alternatives(self) -> Mapping[str, tuple[str, ...]]:
         """Kind of row -> its possible names in another task, best first."""
-        return {kind: one.alike for part in (self.input, self.head) for kind, one in part.sized.items() if one.alike}
+        return {kind: sized.alike for kind, sized in self._sized.items() if sized.alike}
+
+    @property
+    def _sized(self) -> dict[str, Sized]:
+        return {**self.input.sized, **self.head.sized}
 
     def examiner_class(self) -> type[Any]:
         """The class that compares its runs."""
@@ -202,8 +206,8 @@ class Task:
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
-    def prepare(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
-        """Read the data, or take the `given` examples, learn from them, settle the configuration.
+    def prepare(self, config: Any, examples: Mapping[str, Sequence[Any]] | None = None) -> Work:
+        """Read the data, or take the `examples`, learn from them, settle the configuration.
 
         Raises:
             ConfigError, DataError: The configuration or the data cannot be used.
@@ -216,7 +220,7 @@ class Task:
             )
         config = config if self.before is None else self.before(config)
         config, parent, tokens = with_parents(config, self)
-        splits = self.read_splits(config, given)
+        splits = self.read_splits(config, examples)
         config, input = self.input.learn(config, splits, tokens)
         config, head = self.head.learn(config, splits)
         work = Work(self, config, input, head, splits)
@@ -236,15 +240,15 @@ class Task:
         """The work of a run folder; its data is opened only when asked for."""
         return Work(self, config, self.input.restore(config, folder), self.head.restore(config, folder), None)
 
-    def resume(self, config: Any, folder: Path, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
+    def resume(self, config: Any, folder: Path, examples: Mapping[str, Sequence[Any]] | None = None) -> Work:
         """The work of a resumed run, with what it had learned when it began."""
         work = self.restore(config, folder)
-        work.given = given
+        work.passed_examples = examples
         work.input.leave_out(work)
         return work
 
     def read_splits(
-        self, config: Any, given: Mapping[str, Sequence[Any]] | None = None, input: Input | None = None
+        self, config: Any, examples: Mapping[str, Sequence[Any]] | None = None, input: Input | None = None
     ) -> Splits[Any]:
         """The splits of a configuration, with only `training.train_size` training examples if that is set.
 
@@ -256,7 +260,7 @@ class Task:
         """
         refuse_pipes(config)
         refuse_pictures(config)
-        splits = (input or self.input).open(config, given)
+        splits = (input or self.input).open(config, examples)
         size = config.training.train_size
         return splits if size is None else take_subset(splits, size, config.training.seed)
 
@@ -281,9 +285,9 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
         section, _, field = name.partition(".")
         part = getattr(config, section)
         fields = type(part).model_fields
-        for one in fields.keys() & {field} if field else fields:
-            if (value := getattr(part, one)) != fields[one].default:
-                what = f"{section}.{one.rstrip('_')} is {str(value).lower() if isinstance(value, bool) else value}"
+        for option in fields.keys() & {field} if field else fields:
+            if (value := getattr(part, option)) != fields[option].default:
+                what = f"{section}.{option.rstrip('_')} is {str(value).lower() if isinstance(value, bool) else value}"
                 raise ConfigError(f"{what}, which does not apply to {config.task}; remove it")
 
 
@@ -293,7 +297,7 @@ class Work(Trainable):
     patience = 3
     is_trial = False
     """True for a copy whose updates are measured."""
-    given: Mapping[str, Sequence[Any]] | None = None
+    passed_examples: Mapping[str, Sequence[Any]] | None = None
     """The examples that were passed in Python, by split."""
     input: Input
     """What the model reads, with what was learned."""
@@ -330,8 +334,8 @@ class Work(Trainable):
         self.head = self.head.fitted(self)
         self.targets = self.head.targets  # type: ignore[misc]
         self.input = self.input.fitted(self)
-        for kept in (self._truths, self._costs, self._passes):
-            kept.clear()
+        for cache in (self._truths, self._costs, self._passes):
+            cache.clear()
         if not self.input.is_encoded_once:
             self._encoded.clear()
 
@@ -378,8 +382,9 @@ class Work(Trainable):
         if config.model.size == "auto":
             whys["size"] = self.input.size_reason or f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**config.model.settings}
-        own = self.body_class.config_class.model_fields.keys()
-        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+        body_fields = self.body_class.config_class.model_fields.keys()
+        attends = {"attention_dropout", "num_heads"} <= body_fields
+        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and attends:
             if "attention_dropout" not in fields:
                 whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
@@ -398,10 +403,10 @@ class Work(Trainable):
         return {**model.model_dump(), **options}
 
     def _model_of(
-        self, size: str, given: Mapping[str, Any], whys: dict[str, str]
+        self, size: str, configured: Mapping[str, Any], whys: dict[str, str]
     ) -> tuple[ModelConfig, dict[str, Any]]:
         """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
-        fields = {**given}
+        fields = {**configured}
         counts = {name: self.rows[kind].unit or kind for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
             from_data(fields, name, self.rows[kind].size, counts[name])
@@ -410,11 +415,11 @@ class Work(Trainable):
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, options = model_and_head(self.body_class, self.head.options, size, fields)
-        made = self.head.settled(options, fields, self)
-        of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
-        for name in [name for name in fields | made if name in of_data - given.keys()]:
+        head_fields = self.head.settled(options, fields, self)
+        of_data = {*fields, *(name for name, value in head_fields.items() if value != getattr(options, name, value))}
+        for name in [name for name in fields | head_fields if name in of_data - configured.keys()]:
             whys[name] = f"number of {counts[name]}" if name in counts else "suits the data and the model"
-        return model, made
+        return model, head_fields
 
     @property
     def size(self) -> str:
@@ -432,11 +437,11 @@ class Work(Trainable):
             DataError: A file cannot be read, is not a regular file, or was not packed with the run.
         """
         if self._splits is None:
-            if self.folder is not None and self.given is None:
+            if self.folder is not None and self.passed_examples is None:
                 refuse_left_behind(self.config)
                 for line in changed_files(self.config, self.folder):
                     warn(line, HeedWarning, stacklevel=2)
-            self._splits = self.task.read_splits(self.config, self.given, self.input)
+            self._splits = self.task.read_splits(self.config, self.passed_examples, self.input)
         return self._splits
 
     @property
@@ -538,9 +543,9 @@ class Work(Trainable):
     @property
     def sizes(self) -> Mapping[str, str]:
         """Kind of row -> the field of the configured model that counts such rows."""
-        own = self.body_class.config_class.model_fields
+        body_fields = self.body_class.config_class.model_fields
         counting = {kind: rows.field for kind, rows in self.rows.items() if rows.field}
-        return {kind: name for kind, name in {**self.task.size_fields, **counting}.items() if name in own}
+        return {kind: name for kind, name in {**self.task.size_fields, **counting}.items() if name in body_fields}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         """The tokenizers, by the kind of row that their tokens name."""
@@ -569,8 +574,8 @@ class Work(Trainable):
     def start(self, model: Any) -> dict[str, Started]:
         """Initialise a new model; returns descriptions of the initial values, by name, for the report."""
         before = self.input.start(model, self)
-        taken = {} if self.parent is None else {"parent": self.parent.give(model, self)}
-        return {**before, **taken, **self.started}
+        inherited = {} if self.parent is None else {"parent": self.parent.copy_into(model, self)}
+        return {**before, **inherited, **self.started}
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -587,9 +592,9 @@ class Work(Trainable):
 
     def _pass(self, epoch: int) -> Pass:
         if epoch not in self._passes:
-            before = {n: held for n, held in self._passes.items() if n == epoch - 1}  # batches may be made ahead
-            made = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
-            self._passes = before | {epoch: made}
+            before = {n: plan for n, plan in self._passes.items() if n == epoch - 1}  # batches may be made ahead
+            plan = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
+            self._passes = before | {epoch: plan}
         return self._passes[epoch]
 
     def collate(self, indices: list[int], epoch: int = 0) -> Batch:
@@ -669,7 +674,7 @@ class Work(Trainable):
         nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
         predictions = [
-            self.head.predict(answer, one, self.input) for (_, answer), one in zip(some, chosen, strict=True)
+            self.head.predict(answer, example, self.input) for (_, answer), example in zip(some, chosen, strict=True)
         ]
         return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
@@ -678,8 +683,8 @@ class Work(Trainable):
     @property
     def at_once(self) -> int:
         """Positions of a scoring batch; where texts are written, or from a GPU's batch on, those of training."""
-        most: int = getattr(self.config.training, self.input.batch_field)
-        return most if self.head.samples else max(most, min(4 * most, GPU_BATCH))
+        size: int = getattr(self.config.training, self.input.batch_field)
+        return size if self.head.samples else max(size, min(4 * size, GPU_BATCH))
 
     @torch.no_grad()
     def scored(
@@ -709,9 +714,9 @@ class Work(Trainable):
                     results[place] = result
         return results
 
-    def batch_of(self, given: Sequence[Any]) -> Batch:
+    def batch_of(self, inputs: Sequence[Any]) -> Batch:
         """The batch of several inputs, as `predict` takes them."""
-        encoded = self.input.encode(self.input.questions(given)[0])
+        encoded = self.input.encode(self.input.questions(inputs)[0])
         return self.input.collate(encoded, [*range(len(encoded))], None)
 
     def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:

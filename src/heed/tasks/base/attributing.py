@@ -355,18 +355,18 @@ def _grid(title: str, grid: Map, notes: Sequence[str], text: str, other: str = "
     return ShownLook(Look(title, text, other, (grid,), (), (), tuple(notes), names=names), steps=False)
 
 
-def _check_lengths(own: Explained, there: Explained) -> None:
-    counts = [len(one.scored.tokens) for one in (own, there)]
+def _check_lengths(explained: Explained, there: Explained) -> None:
+    counts = [len(each.scored.tokens) for each in (explained, there)]
     if counts[0] != counts[1]:
         raise ConfigError(
             f"the text has {counts[0]} tokens and the other {counts[1]}; states are exchanged position by position, so "
             "the numbers must be equal"
         )
-    for n, (one, another) in enumerate(zip(own.words.tokens, there.words.tokens, strict=False)):
-        if one != another:
+    for n, (word, other_word) in enumerate(zip(explained.words.tokens, there.words.tokens, strict=False)):
+        if word != other_word:
             raise ConfigError(
-                f"word {n + 1} of the text, {own.words.axis.labels[n]!r}, has {len(one)} tokens, but "
-                f"{there.words.axis.labels[n]!r} of the other has {len(another)}; states are exchanged word by word"
+                f"word {n + 1} of the text, {explained.words.axis.labels[n]!r}, has {len(word)} tokens, but "
+                f"{there.words.axis.labels[n]!r} of the other has {len(other_word)}; states are exchanged word by word"
             )
 
 

@@ -76,8 +76,8 @@ class Log:
     def validated(self, x: str, name: str) -> tuple[Point, ...]:
         """Points of a curve: a score at each validation."""
         places = self.places(x)
-        found = ((event["step"], event[name]) for event in self.validations if name in event)
-        return _finite((places[step], float(value)) for step, value in found if step in places)
+        scores = ((event["step"], event[name]) for event in self.validations if name in event)
+        return _finite((places[step], float(value)) for step, value in scores if step in places)
 
     def best(self, select_by: str) -> dict[str, Any] | None:
         """The best validation; the first of equal ones."""
@@ -174,8 +174,8 @@ def _panels(
 
 def _filled(panels: Iterable[Panel]) -> tuple[Panel, ...]:
     """The panels and lines that have points."""
-    kept = (replace(panel, lines=tuple(line for line in panel.lines if line.points)) for panel in panels)
-    return tuple(panel for panel in kept if panel.lines)
+    filled = (replace(panel, lines=tuple(line for line in panel.lines if line.points)) for panel in panels)
+    return tuple(panel for panel in filled if panel.lines)
 
 
 def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | None) -> Iterator[str]:

@@ -214,10 +214,10 @@ def token_labels(
     labels = []
     for group in groups:
         inside = ids[group.start : group.stop]
-        own = special.get(inside[0]) if inside else None
-        if own is None and tokenizer.special.unknown in inside and typed is not None:
-            own = typed.marked(group) or None
-        labels.append(own or (text_of or tokenizer.word_label)(inside))
+        label = special.get(inside[0]) if inside else None
+        if label is None and tokenizer.special.unknown in inside and typed is not None:
+            label = typed.marked(group) or None
+        labels.append(label or (text_of or tokenizer.word_label)(inside))
     return tuple(labels)
 
 
@@ -256,7 +256,7 @@ class Words:
         """These words, in order."""
         whole, labels = self.axis, tuple(self.axis.labels[n] for n in places)
         ends = [(part.label, bisect_left(places, part.start), bisect_left(places, part.stop)) for part in whole.parts]
-        axis = Axis(whole.name, whole.kind, labels, tuple(Part(*one) for one in ends))
+        axis = Axis(whole.name, whole.kind, labels, tuple(Part(*span) for span in ends))
         return Words(axis, [self.tokens[n] for n in places])
 
     def sum(self, rows: Tensor) -> Tensor:
@@ -344,9 +344,9 @@ class Network:
         """
         earlier = (self.gates["forget"] @ self.gates["cell"].abs().T) * tape
         sizes = earlier + torch.diag((self.gates["input"] * self.gates["candidate"]).abs().sum(1))
-        shares = words.mean(words.sum(sizes / sizes.sum(1, keepdim=True)).T).T
-        mask = torch.ones_like(shares, dtype=torch.bool).tril()
-        parts = "tape", self.layer, None, words.axis, words.axis, shares, None, mask, _ORIGIN
+        fractions = words.mean(words.sum(sizes / sizes.sum(1, keepdim=True)).T).T
+        mask = torch.ones_like(fractions, dtype=torch.bool).tril()
+        parts = "tape", self.layer, None, words.axis, words.axis, fractions, None, mask, _ORIGIN
         return Map(*parts, name=_ORIGINS, unit="value")
 
 
@@ -379,13 +379,13 @@ def _chosen(units: Units) -> int | tuple[int, ...]:
     if isinstance(units, str):
         listed = [part.strip() for part in units.removesuffix(",").split(",")]
         numbers = [int(part) if part.isdecimal() else -1 for part in listed]
-        found = numbers[0] if "," not in units else tuple(numbers)
+        selection = numbers[0] if "," not in units else tuple(numbers)
     else:
-        found = units if isinstance(units, int) else tuple(units)
-    each = [found - 1] if isinstance(found, int) else found
-    if isinstance(units, bool) or not each or not all(isinstance(one, int) and one >= 0 for one in each):
+        selection = units if isinstance(units, int) else tuple(units)
+    each = [selection - 1] if isinstance(selection, int) else selection
+    if isinstance(units, bool) or not each or not all(isinstance(number, int) and number >= 0 for number in each):
         raise ConfigError(f"units is {units!r}; give how many to show (16), or their numbers from 0 (3,17; one: 3,)")
-    return found
+    return selection
 
 
 def networks(seen: Trace, num_tokens: int, num_further: int = 0, within: str = "") -> list[Network]:
@@ -393,16 +393,17 @@ def networks(seen: Trace, num_tokens: int, num_further: int = 0, within: str = "
 
     `within` is the beginning of their names in the model.
     """
-    found = {
+    gates_of = {
         name: {gate: values[0, :num_tokens] for gate, values in gates.items()}
         for name, gates in seen.gates().items()
         if name.startswith(within) and gates["hidden"].shape[:2] == (1, num_tokens + num_further)
     }
-    nets = _named(found)
+    nets = _named(gates_of)
     if not any(TAPE[-1] in net.gates for net in nets):
         return nets
-    read = [seen.maps(*one).weights[0, 0] for one in seen.mechanisms() if one[0] == "self"]  # none of a single token
-    tapes = [pad(one, (0, 1, 1, 0))[:num_tokens, :num_tokens] for one in read]
+    # Of a single token there are none.
+    read = [seen.maps(*place).weights[0, 0] for place in seen.mechanisms() if place[0] == "self"]
+    tapes = [pad(weights, (0, 1, 1, 0))[:num_tokens, :num_tokens] for weights in read]
     return [replace(net, tape=tapes[0] if tapes else net.hidden.new_zeros(1, 1)) for net in nets]
 
 
@@ -415,20 +416,20 @@ def networks_of_parts(seen: Trace, lengths: Sequence[int], within: str) -> list[
     for record in seen.gate_records:
         if record.name.startswith(within):
             calls.setdefault(record.name, []).append(record)
-    groups, found = length_groups(list(lengths)), {}
+    groups, gates_of = length_groups(list(lengths)), {}
     for name, records in calls.items():
         rows: dict[int, dict[str, Tensor]] = {}
         for numbers, record in zip(groups, records, strict=True):
             gates = record.gates()
             rows |= {n: {gate: values[row, : lengths[n]] for gate, values in gates.items()}
                      for row, n in enumerate(numbers)}  # fmt: skip
-        found[name] = {gate: torch.cat([rows[n][gate] for n in range(len(lengths))]) for gate in rows[0]}
-    return _named(found)
+        gates_of[name] = {gate: torch.cat([rows[n][gate] for n in range(len(lengths))]) for gate in rows[0]}
+    return _named(gates_of)
 
 
-def _named(found: Mapping[str, dict[str, Tensor]]) -> list[Network]:
+def _named(gates_of: Mapping[str, dict[str, Tensor]]) -> list[Network]:
     """Networks from the gates of each cell; their labels name the layer if there are several."""
-    cells = [(cell, gates) for name, gates in found.items() if (cell := _CELL.match(name)) is not None]
+    cells = [(cell, gates) for name, gates in gates_of.items() if (cell := _CELL.match(name)) is not None]
     nets = [Network(cell["kind"] or "forward", int(cell["layer"] or 0), "", gates) for cell, gates in cells]
     several = any(net.layer for net in nets)
     return [replace(net, label=net.kind + f" layer {net.layer}" * several) for net in nets]
@@ -494,10 +495,10 @@ def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Sh
     """
     views = []
     for mechanism, layer in choice.layers(seen.mechanisms()):
-        found = shown(seen.maps(mechanism, layer, entries=[0]))
-        if found is None:
+        drawn_maps = shown(seen.maps(mechanism, layer, entries=[0]))
+        if drawn_maps is None:
             continue
-        maps, (query, key, caption) = found
+        maps, (query, key, caption) = drawn_maps
         if choice.rollout:
             views.append(_rolled_out(seen, layer, query, key))
             continue
@@ -526,10 +527,10 @@ _ROLLED = (
 
 def view_of_words(view: View, query: Words, key: Words) -> View:
     """A view of subword tokens as a view of words; scores are kept if every word is one token."""
-    one = view.map
-    if len(query.axis) == len(one.query) and len(key.axis) == len(one.key):
-        return replace(view, map=replace(one, query=query.axis, key=key.axis))
-    merged = merge_subwords(one, query.axis, query.tokens, key.axis, key.tokens)
+    drawn = view.map
+    if len(query.axis) == len(drawn.query) and len(key.axis) == len(drawn.key):
+        return replace(view, map=replace(drawn, query=query.axis, key=key.axis))
+    merged = merge_subwords(drawn, query.axis, query.tokens, key.axis, key.tokens)
     return View(merged, query.mean(view.context.T).T, view.num_heads)
 
 
@@ -594,5 +595,5 @@ def _with_first(maps: Maps) -> Maps:
         scores=grown(maps.scores, -torch.inf),
         mask=grown(maps.mask, 0.0) > 0,
         context=pad(maps.context, (0, 0, 1, 0)),
-        openers=tuple(replace(one, before=1) for one in maps.openers),
+        openers=tuple(replace(opener, before=1) for opener in maps.openers),
     )

@@ -27,10 +27,10 @@ _SHARE = 0.04
 _READ = 1_000
 
 
-def start_command(task: Any, given: RunConfig, words: Sequence[str]) -> str:
+def start_command(task: Any, config: RunConfig, words: Sequence[str]) -> str:
     """The advice, given the settings and the words after `heed train`; "" with many examples or a model chosen."""
-    spec, data = spec_of(given.task), given.data
-    chosen = given.model.model_fields_set | given.tokenizer.model_fields_set
+    spec, data = spec_of(config.task), config.data
+    chosen = config.model.model_fields_set | config.tokenizer.model_fields_set
     if not spec.pretrained or chosen or data.is_embedded:
         return ""
     examples = task.splits.examples["train"]
@@ -52,16 +52,16 @@ def _checkpoint(names: Sequence[str], data: Source, examples: Sequence[Any]) -> 
     if not is_translator and len(names) == 1:
         return names[0]  # for pictures
     some = [examples[n] for n in range(min(_READ, len(examples)))]
-    source_is_english = _is_english(one.source for one in some)
+    source_is_english = _is_english(example.source for example in some)
     if not is_translator:
         return names[0] if source_is_english else names[-1]
     columns = getattr(data, "columns", None)
     named = [data.hub] if data.origin == "hub" else [Path(file).name for file in data.train]
     named += [str(getattr(columns, side, "")) for side in ("source", "target")]
-    found = {_CODES[word] for word in re.split(r"[\W_\d]+", " ".join(named).lower()) if word in _CODES}
-    if len(found) != 1 or _is_english(one.truth for one in some) == source_is_english:
+    languages = {_CODES[word] for word in re.split(r"[\W_\d]+", " ".join(named).lower()) if word in _CODES}
+    if len(languages) != 1 or _is_english(example.truth for example in some) == source_is_english:
         return ""
-    source, target = ("en", *found) if source_is_english else (*found, "en")
+    source, target = ("en", *languages) if source_is_english else (*languages, "en")
     return names[0].format(source=source, target=target)
 
 

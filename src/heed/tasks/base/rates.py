@@ -98,7 +98,7 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
         if below is not None and not 0 < whole_number(below[1]) <= count:
             has = f"has {count} layer{'' if count == 1 else 's'}" if count else "has no stack of layers"
             raise ConfigError(f"training.freeze: '{part}', but the body {has}")
-        found = {
+        selected = {
             name
             for name, (inside, layer) in layers.items()
             if (part == "body" and inside)
@@ -107,12 +107,12 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
             or name == part
             or name.startswith(f"{part.removesuffix('.')}.")
         }
-        if not found:
+        if not selected:
             tops = dict.fromkeys(name.split(".")[0] for name in layers)
-            known = [*dict.fromkeys(["body", "embeddings", f"layers<{max(1, count)}", *tops])]
+            names = [*dict.fromkeys(["body", "embeddings", f"layers<{max(1, count)}", *tops])]
             raise ConfigError(
-                f"training.freeze: '{part}' is not a part of the model{nearest(part, known)}; its parts are "
-                f"{', '.join(known)}, and the beginnings of tensor names such as {next(iter(layers))}"
+                f"training.freeze: '{part}' is not a part of the model{nearest(part, names)}; its parts are "
+                f"{', '.join(names)}, and the beginnings of tensor names such as {next(iter(layers))}"
             )
-        frozen |= found
+        frozen |= selected
     return frozen

@@ -36,12 +36,12 @@ def fit_to_budget(task: Any) -> Any:
     if training.steps is not None or training.epochs is not None or config.model.from_ is not None or not has_data:
         return config
     is_free, largest = config.model.size == "auto", task.size
-    known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
-    is_free = is_free and largest in known
-    sizes = known[known.index(largest) :] if is_free else [largest]
+    available = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
+    is_free = is_free and largest in available
+    sizes = available[available.index(largest) :] if is_free else [largest]
     usual = getattr(training, field)
-    least = 1.0 if config.has(f"training.{field}") else _LEAST * default_batch(config, field) / usual
-    batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= least)
+    smallest = 1.0 if config.has(f"training.{field}") else _LEAST * default_batch(config, field) / usual
+    batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= smallest)
     if len(sizes) * len(batches) == 1:
         return config
     trials, is_language = dict[str, _Trial](), task.input.texts_are_examples
@@ -51,9 +51,9 @@ def fit_to_budget(task: Any) -> Any:
         return trial.measure(60.0 * training.minutes)
 
     def is_enough(size: str, batch: float, updates: int) -> bool:
-        one = trials[size]
-        seen = updates * batch * one.positions
-        is_trained = size == sizes[-1] or not is_language or seen >= _SEEN * one.parameters
+        trial = trials[size]
+        seen = updates * batch * trial.positions
+        is_trained = size == sizes[-1] or not is_language or seen >= _SEEN * trial.parameters
         return is_trained and updates >= int(task.enough_updates)
 
     choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)

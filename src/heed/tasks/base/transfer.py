@@ -51,7 +51,7 @@ class Started(Protocol):
 
 
 @dataclass(frozen=True)
-class Taken:
+class CopiedTensors:
     """The tensors that a model copied from its parent."""
 
     folder: Path  # of the parent
@@ -62,15 +62,15 @@ class Taken:
     left: tuple[str, ...] = ()  # tensors of the parent that were not copied
 
     def __str__(self) -> str:
-        found = "".join(f"; {name}: {known:,} of {total:,} tokens" for name, (known, total) in self.tokens.items())
+        copied = "".join(f"; {name}: {count:,} of {total:,} tokens" for name, (count, total) in self.tokens.items())
         mapped = "".join(f"; {name} comes from {theirs} of that run" for name, theirs in self.mapped.items())
         left = f"; not copied: {shortened(self.left)}" if self.left else ""
         new = shortened(self.new) or "none"
-        return f"from {self.folder}: {len(self.whole)} tensors copied whole{found}{mapped}; new: {new}{left}"
+        return f"from {self.folder}: {len(self.whole)} tensors copied whole{copied}{mapped}; new: {new}{left}"
 
     def as_report(self) -> dict[str, Any]:
         """The same for `report.json`."""
-        tokens = {name: {"taken": known, "of": total} for name, (known, total) in self.tokens.items()}
+        tokens = {name: {"taken": count, "of": total} for name, (count, total) in self.tokens.items()}
         lists = {"whole": list(self.whole), "tokens": tokens, "new": list(self.new), "left": list(self.left)}
         return {"run": str(self.folder), **lists, "mapped": dict(self.mapped)}
 
@@ -80,8 +80,8 @@ def shortened(names: Sequence[str]) -> str:
     if len(names) <= _MOST:
         return ", ".join(names)
     parts = Counter(name.split(".")[0] for name in names)
-    one = {name.split(".")[0]: name for name in names}
-    return ", ".join(one[part] if count == 1 else f"{part}.* ({count})" for part, count in parts.items())
+    example = {name.split(".")[0]: name for name in names}
+    return ", ".join(example[part] if count == 1 else f"{part}.* ({count})" for part, count in parts.items())
 
 
 def axes_of(task: Any) -> dict[str, dict[int, str]]:
@@ -133,16 +133,16 @@ def shapes_of(task: Any) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in without_numbers(task).state_dict().items()}
 
 
-def same_rows(own: Sequence[str], parent: Sequence[str]) -> list[tuple[int, int]]:
+def same_rows(names: Sequence[str], parent_names: Sequence[str]) -> list[tuple[int, int]]:
     """Places (own, parent's) of the rows whose names both models have."""
-    known = {name: i for i, name in enumerate(parent)}
-    return [(i, known[name]) for i, name in enumerate(own) if name in known]
+    place_of = {name: i for i, name in enumerate(parent_names)}
+    return [(i, place_of[name]) for i, name in enumerate(names) if name in place_of]
 
 
-def fits(own: Tensor, given: Tensor, kinds: Mapping[int, str]) -> bool:
+def fits(tensor: Tensor, other: Tensor, kinds: Mapping[int, str]) -> bool:
     """True if two tensors have the same shape, except on axes that run over named rows."""
-    sizes = enumerate(zip(own.shape, given.shape, strict=False))
-    return own.dim() == given.dim() and all(axis in kinds or a == b for axis, (a, b) in sizes)
+    sizes = enumerate(zip(tensor.shape, other.shape, strict=False))
+    return tensor.dim() == other.dim() and all(axis in kinds or a == b for axis, (a, b) in sizes)
 
 
 def places(tensor: Tensor, rows: Mapping[int, Sequence[int]]) -> tuple[Any, ...]:
@@ -160,10 +160,10 @@ def unshared(model: nn.Module) -> dict[str, Tensor]:
     return weights.unshared(model.state_dict())
 
 
-def unused(parent: nn.Module, taken: Iterable[str]) -> tuple[str, ...]:
-    """Names of a parent's tensors that were not taken, tied ones once; `taken` names those that were."""
+def unused(parent: nn.Module, copied: Iterable[str]) -> tuple[str, ...]:
+    """Names of a parent's tensors that were not copied, tied ones once; `copied` names those that were."""
     state = parent.state_dict()
-    used = {state[name].data_ptr() for name in taken}
+    used = {state[name].data_ptr() for name in copied}
     return tuple(name for name, tensor in unshared(parent).items() if tensor.data_ptr() not in used)
 
 
@@ -185,8 +185,8 @@ def check_model_section(
     section = config.model
     body = body_class(section.name, interfaces)
     size = next(iter(body.config_class.sizes)) if section.size == "auto" else section.size
-    known = body.config_class.model_fields.keys() | head.model_fields.keys()
-    fields = {**dict.fromkeys((name for name in from_data if name in known), _SOME), **section.settings}
+    names = body.config_class.model_fields.keys() | head.model_fields.keys()
+    fields = {**dict.fromkeys((name for name in from_data if name in names), _SOME), **section.settings}
     model_and_head(body, head, size, fields)
 
 
@@ -196,9 +196,9 @@ def from_data(fields: dict[str, Any], name: str, value: int, unit: str) -> None:
     Raises:
         ConfigError: The user gave another value.
     """
-    given = fields.setdefault(name, value)
-    if given != value:
-        raise ConfigError(f"model.{name} is {given}, but the data has {value} {unit}; leave the field out")
+    configured = fields.setdefault(name, value)
+    if configured != value:
+        raise ConfigError(f"model.{name} is {configured}, but the data has {value} {unit}; leave the field out")
 
 
 FINE_TUNING = 5e-4
@@ -209,8 +209,8 @@ def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[I
     """True if a run has the same model as its parent, and that is a model for pretraining and fine-tuning."""
     if parent is None or parent.task.config.model.name != config.model.name:
         return False
-    own = body_class(config.model.name, interfaces)
-    return issubclass(own, TokenEncoder) and own.fine_tuned
+    body = body_class(config.model.name, interfaces)
+    return issubclass(body, TokenEncoder) and body.fine_tuned
 
 
 _OWN = frozenset({"extend"})
@@ -250,23 +250,22 @@ class Parent:
         fields of the parent that it has too.
         """
         section, theirs, interfaces = config.model, self.task.config.model, task.interfaces
-        given = section.model_fields_set
+        set_by_user = section.model_fields_set
         usable = any(body.interface in interfaces for body in bodies_of(theirs.name))
-        name = theirs.name if usable and "name" not in given else section.name
-        values = {**section.model_dump(by_alias=True, include=given), "name": name, "from": str(self.path)}
-        if "size" not in given and (name == theirs.name or not usable):
-            own, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
+        name = theirs.name if usable and "name" not in set_by_user else section.name
+        values = {**section.model_dump(by_alias=True, include=set_by_user), "name": name, "from": str(self.path)}
+        if "size" not in set_by_user and (name == theirs.name or not usable):
+            config_class, alike = body_class(name, interfaces).config_class, config.task == self.task.config.task
             anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.input.settles}
             if not alike:  # sizes that only the parent's task takes from the data, such as positions, are kept
                 anew -= {*self.task.sizes.values()} - {*task.size_fields.values()}
-            fields = {key: value for key, value in theirs.settings.items() if alike or key in own.model_fields}
-            size = theirs.size if theirs.size in own.sizes else section.size
+            fields = {key: value for key, value in theirs.settings.items() if alike or key in config_class.model_fields}
+            size = theirs.size if theirs.size in config_class.sizes else section.size
             values = {"size": size, **{key: value for key, value in fields.items() if key not in anew}, **values}
-        made = type(section).model_validate(values)
-        taken = (
-            f"model.{field}" for field in values if field not in given | {"from"} and field in made.model_fields_set
-        )
-        return config.model_copy(update={"model": made}).because(f"as in {self.path}", *taken)
+        changed = type(section).model_validate(values)
+        names = [name for name in values if name not in set_by_user | {"from"} and name in changed.model_fields_set]
+        inherited = (f"model.{name}" for name in names)
+        return config.model_copy(update={"model": changed}).because(f"as in {self.path}", *inherited)
 
     def with_tokenizer(self, config: C) -> C:
         """The configuration with the parent's tokenizer section.
@@ -284,9 +283,9 @@ class Parent:
                     f"tokenizer.{name} is {value!r}, but tokenizer.from takes the tokenizers of {self.path} "
                     f"unchanged, with {getattr(theirs, name)!r}; set only one of the two"
                 )
-        known = type(section).model_fields  # theirs may have more
-        values = {name: value for name, value in theirs.model_dump().items() if name in known}
-        values |= {name: getattr(section, name) for name in _OWN & known.keys()} | {"from_": str(self.path)}
+        names = type(section).model_fields  # theirs may have more
+        values = {name: value for name, value in theirs.model_dump().items() if name in names}
+        values |= {name: getattr(section, name) for name in _OWN & names.keys()} | {"from_": str(self.path)}
         changed = section.model_copy(update=values)
         fields = (f"tokenizer.{name}" for name in values if getattr(section, name) != getattr(changed, name))
         return config.model_copy(update={"tokenizer": changed}).because(f"as in {self.path}", *fields)
@@ -301,13 +300,13 @@ class Parent:
     def tokenizer(self, kind: str, alike: Sequence[str]) -> TextTokenizer:
         """The tokenizer for a kind of row, or for one of those `alike`; a ConfigError if the parent has none."""
         theirs: Mapping[str, TextTokenizer] = self.task.tokenizers()
-        found = [theirs[name] for name in alike or (kind,) if name in theirs]
-        if not found:
+        tokenizers = [theirs[name] for name in alike or (kind,) if name in theirs]
+        if not tokenizers:
             run = f"{self.path} is a run of {self.task.config.task}"
             raise ConfigError(f"tokenizer.from: {run} and has no tokenizer for {kind}")
-        return found[0]
+        return tokenizers[0]
 
-    def give(self, model: nn.Module, task: Any) -> Taken:
+    def copy_into(self, model: nn.Module, task: Any) -> CopiedTensors:
         """Copy the tensors that fit into a new model: whole ones, and the rows (tokens, labels, columns) of both runs.
 
         All others keep their random values. From a run of another task only the body is copied.
@@ -321,59 +320,61 @@ class Parent:
         with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers with and without a parent
             parent = self.task.build_model()
             weights.load_weights(parent, self.folder / folders.WEIGHTS)
-        own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
-        used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
+        tensors, parents, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
+        used, parent_rows = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
         alike = task.config.task == self.task.config.task
         at = "" if alike else prefix_of(parent, self.task.body(parent))
         take = task.task.taken_from
-        chosen = None if take is None else take(task, self, own, at, given)
+        chosen = None if take is None else take(task, self, tensors, at, parents)
         alternatives = task.task.alternatives if chosen is None else {kind: (kind, "tokens") for kind in task.axes()}
         kinds = {kind: next((k for k in alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
-        rows = {kind: same_rows(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
+        rows = {kind: same_rows(names, parent_rows.get(kinds[kind], ())) for kind, names in task.axes().items()}
         inside = theirs = ""
         if not alike:
             inside, theirs = prefix_of(model, task.body(model)), at
         # The parent's name of each tensor; a kind of row's only table may have another name in the parent.
-        names = {name: theirs + name.removeprefix(inside) for name in own if name.startswith(inside)}
+        names = {name: theirs + name.removeprefix(inside) for name in tensors if name.startswith(inside)}
         free = {name for name in unshared(parent) if name.startswith(theirs)} - {*names.values()}
         if chosen is not None:
             names, free = {**chosen}, set()
-        for name in [name for name in names if axes[name] and names[name] not in given]:
+        for name in [name for name in names if axes[name] and names[name] not in parents]:
             over = {axis: kinds[kind] for axis, kind in axes[name].items()}
-            found = [n for n in free if their_axes[n] == over and fits(own[name], given[n], over)]
-            found = [n for n in found if name.endswith(f".{n}")] or found  # not the output layer, where it is not tied
-            if len(found) == 1:
-                names[name] = found[0]
-                free.remove(found[0])
+            candidates = [n for n in free if their_axes[n] == over and fits(tensors[name], parents[n], over)]
+            # Not the output layer, where it is not tied.
+            candidates = [n for n in candidates if name.endswith(f".{n}")] or candidates
+            if len(candidates) == 1:
+                names[name] = candidates[0]
+                free.remove(candidates[0])
         whole, tokens, new = [], {}, []
-        for name, tensor in own.items():
-            over, taken = axes[name], given.get(names.get(name, ""))
-            if taken is None or not fits(tensor, taken, over) or not all(rows[kind] for kind in over.values()):
+        for name, tensor in tensors.items():
+            over, source = axes[name], parents.get(names.get(name, ""))
+            if source is None or not fits(tensor, source, over) or not all(rows[kind] for kind in over.values()):
                 new.append(name)
             elif over:
                 mine, others = ({a: [pair[i] for pair in rows[kind]] for a, kind in over.items()} for i in (0, 1))
-                tensor[places(tensor, mine)] = taken[places(taken, others)]
+                tensor[places(tensor, mine)] = source[places(source, others)]
                 tokens[name] = (len(mine[min(over)]), tensor.shape[min(over)])
             else:
-                tensor.copy_(taken)
+                tensor.copy_(source)
                 whole.append(name)
-        if not any(own[name].dim() > 1 for name in (*whole, *tokens)):
+        if not any(tensors[name].dim() > 1 for name in (*whole, *tokens)):
             models = self.task.config.model.name, task.config.model.name
             message = f"model.from: no matrix of {self.path} ({models[0]}) fits the new model ({models[1]})"
             raise ConfigError(message + _other_fields(self.task.config.model, task.config.model, task.sizes.values()))
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
-        return Taken(self.path, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
+        return CopiedTensors(self.path, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
 
 
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:
     """The fields in which two models of the same name differ, except sizes that follow from the data, for a message."""
-    here, there = {**ours.settings}, theirs.settings
+    fields, parent_fields = {**ours.settings}, theirs.settings
     for name in sizes:
-        here.pop(name, None)
-    other = [name for name in here if theirs.name == ours.name and there.get(name, here[name]) != here[name]]
-    said = ", ".join(f"model.{name} is {there[name]} in that run and {here[name]} in this one" for name in other[:4])
-    return f": {said}" if said else ""
+        fields.pop(name, None)
+    pairs = [(name, parent_fields[name], value) for name, value in fields.items() if name in parent_fields]
+    other = [pair for pair in pairs if theirs.name == ours.name and pair[1] != pair[2]]
+    text = ", ".join(f"model.{name} is {old} in that run and {new} in this one" for name, old, new in other[:4])
+    return f": {text}" if text else ""
 
 
 def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]:

@@ -60,7 +60,7 @@ class WrittenText(Prediction):
         values = {name: getattr(self, name) for name in names}
         return values if self.alignment is None else {**values, "alignment": self.alignment}
 
-    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def lines(self, text: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         score = [f"{self.score:.4f}"] if options["nbest"] > 1 else []
         links = [] if self.alignment is None else [" ".join(f"{i}-{j}" for i, j in self.alignment)]
         return ("\t".join([*score, one_line(self.text), *links]),)
@@ -95,7 +95,7 @@ def cached_bytes(model: Module, positions: int) -> int:
     Keys and values of the output are held twice while their buffers grow; those of the source are held twice, as
     prepared by the model and as read by the search.
     """
-    widths = [one.attention.w_query.out_features for one in model.modules() if isinstance(one, DecoderBlock)]
+    widths = [block.attention.w_query.out_features for block in model.modules() if isinstance(block, DecoderBlock)]
     return 2 * 2 * 4 * sum(widths) * positions
 
 
@@ -112,7 +112,7 @@ def output_measures(
     their signatures say; an exact match may differ in what it normalises. Without it, all differences count.
     """
     normalize, ignore_case = (str, False) if tokenizer is None else (tokenizer.normalize, tokenizer.lowercases)
-    same = [float(normalize(one) == normalize(other)) for one, other in zip(texts, references, strict=True)]
+    same = [float(normalize(text) == normalize(reference)) for text, reference in zip(texts, references, strict=True)]
     of_texts = rouge_measures(texts, references, [name for name in names if name in ROUGE])
     of_texts += [
         text_measure(name, texts, references, ignore_case, bleu_tokenize) for name in names if name not in ROUGE

@@ -61,10 +61,10 @@ class WritingOutputs(TextOutputs):
         """The `num_best` best outputs for each text, best first."""
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        for text, found in zip(texts, self.candidates(texts, self.options["nbest"]), strict=True):
-            self.num_cut_off += sum(not one.finished for one in found)
-            lines = tuple(line for one in found for line in self.lines(text, one)) or ("",)
-            yield Written(lines, unread=max((one.unread for one in found), default=0))
+        for text, outputs in zip(texts, self.candidates(texts, self.options["nbest"]), strict=True):
+            self.num_cut_off += sum(not output.finished for output in outputs)
+            lines = tuple(line for output in outputs for line in self.lines(text, output)) or ("",)
+            yield Written(lines, unread=max((output.unread for output in outputs), default=0))
 
     def answer(self, text: str) -> str:
         best = self.candidates([text], 1)[0][0]
@@ -119,22 +119,22 @@ class WritingExaminer(Examiner):
         return f"{self.written} tokens"
 
     @property
-    def known(self) -> tuple[bool, bool, str]:
+    def shared_facts(self) -> tuple[bool, bool, str]:
         return self.per_token, self.literal, self.bleu_tokenize
 
     def _references(self) -> tuple[list[str], list[str]]:
-        references = [self.truth_of(one) for one in self.examples]
+        references = [self.truth_of(example) for example in self.examples]
         first, *others = ([*run.task.tokenizers().values()][-1] for run in self.runs)
         self.per_token = not any(first.first_difference(other) for other in others)
         plain = [*map(first.normalize, references)]
         self.literal = any([*map(other.normalize, references)] != plain for other in others)
-        known = list(dict.fromkeys(bleu_of(run.config) for run in self.runs))
-        self.bleu_tokenize = next((one for one in known if one != "13a"), "13a")
+        names = list(dict.fromkeys(bleu_of(run.config) for run in self.runs))
+        self.bleu_tokenize = next((name for name in names if name != "13a"), "13a")
         what = f"{self.per_token_scores} are left out, and tokens per second differ in unit."
         return references, [
             *(
-                [f"The runs tokenize differently for BLEU ({', '.join(known)}): it is of {self.bleu_tokenize}."]
-                * (len(known) > 1)
+                [f"The runs tokenize differently for BLEU ({', '.join(names)}): it is of {self.bleu_tokenize}."]
+                * (len(names) > 1)
             ),
             *(["The runs normalise text differently: every difference of case and accents counts."] * self.literal),
             *([] if self.per_token else [f"The runs use different tokens: {what}"]),
@@ -143,8 +143,8 @@ class WritingExaminer(Examiner):
 
 def map_html(look: Look, mechanisms: Sequence[str], otherwise: str, numbers: Iterator[int]) -> Markup:
     """The last map of a look that is of one of these mechanisms, as HTML; a hint if there is none."""
-    found = [one for one in look.maps if one.mechanism in mechanisms]
-    return map_to_html(found[-1], next(numbers)) if found else Markup('<p class="hint">{}</p>').format(otherwise)
+    maps = [drawn for drawn in look.maps if drawn.mechanism in mechanisms]
+    return map_to_html(maps[-1], next(numbers)) if maps else Markup('<p class="hint">{}</p>').format(otherwise)
 
 
 def boundaries(tokenizer: TextTokenizer) -> dict[int, str]:
@@ -242,14 +242,14 @@ class Reread:
 
     def sides(self, name: str, tokenizer: TextTokenizer, special: Mapping[int, str]) -> dict[str, Side]:
         """The output as it is written, and "`name` read" as it is read."""
-        found, end = {}, tokenizer.special.end
+        sides, end = {}, tokenizer.special.end
         for side, ids, before in ((name, [*self.ids, end], 0), (f"{name} read", [self.first, *self.ids], 1)):
             if isinstance(self.typed, str):
                 typed = InputSpans.of(tokenizer, self.typed, before=before)
             else:
                 typed = InputSpans.of_words(self.typed, len(ids), before)
-            found[side] = side_of(tokenizer, ids, side, special, typed)
-        return found
+            sides[side] = side_of(tokenizer, ids, side, special, typed)
+        return sides
 
     def frames(self, views: Sequence[View], target: Axis, tokenizer: TextTokenizer) -> tuple[DecoderFrame, ...]:
         """A frame for each token: the last state, the weights of each attention, the most probable tokens."""
@@ -288,7 +288,7 @@ def explain_output(
     target: str | None,
     rather_than: str | None,
     hidden: Callable[[Any, Tensor, Tensor], Tensor] = hidden_of_pair,
-    held: Tensor | None = None,
+    fixed: Tensor | None = None,
 ) -> Explained:
     """The log-probability of an output, or of one token of it after those before, given the source's tokens `read`.
 
@@ -304,7 +304,7 @@ def explain_output(
         rather_than: Another token.
         hidden: The states that predict the output `(N, length)`, from the model, tokens in place of the source's, of
             which some may be left out, and the output as it is read.
-        held: True for tokens of the source that stay as they are.
+        fixed: True for tokens of the source that stay as they are.
 
     Raises:
         ConfigError: The output has no such token or position.
@@ -315,7 +315,7 @@ def explain_output(
         ids = [*tokenizer.encode(written).ids, end]
     else:
         ids = [*written.ids, *([end] if written.finished else [])]
-    labels = [boundaries(tokenizer).get(one) or tokenizer.label(one) for one in ids]
+    labels = [boundaries(tokenizer).get(token) or tokenizer.label(token) for token in ids]
     place, number, other = None, None, None
     name = "the log-probability of the output"
     if target is not None:
@@ -345,7 +345,7 @@ def explain_output(
         first = log_probs[:, 0, number]
         return first if other is None else first - log_probs[:, 0, other]
 
-    scored = Scored(model, table_of(model), torch.tensor(read, device=device), score, unknown, held)
+    scored = Scored(model, table_of(model), torch.tensor(read, device=device), score, unknown, fixed)
     return Explained(scored, source, name, (f"output: {written if isinstance(written, str) else written.text}",))
 
 
@@ -392,7 +392,7 @@ def answer_of_output(
 def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """The scores of the first set of a run's report that has baselines; empty if none has."""
     every: Mapping[str, Mapping[str, Any]] = report.get("scores", {})
-    return next((one for one in every.values() if "baselines" in one), {})
+    return next((scores for scores in every.values() if "baselines" in scores), {})
 
 
 SEARCH: dict[str, Any] = dict.fromkeys(("beam_size", "length_penalty", "min_length", "max_length", "sampling"))

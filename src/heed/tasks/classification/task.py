@@ -71,7 +71,7 @@ def baselines(run: Any) -> Baselines:
         made = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
     if isinstance(run.head, TextNumber):
         return mean_number(run)
-    if (known := run.known()) is not None:
+    if (known := run.training_examples()) is not None:
         known = sample_of(known, MOST_FITTED)
 
         @cache

@@ -71,7 +71,7 @@ def _name_of(examples: Sequence[Any], config: Any) -> str:
 
 def mean_number(run: Any) -> Mapping[str, Callable[[Sequence[Any]], list[NumberPrediction]]]:
     """The mean of the training set, as a baseline."""
-    if (known := run.known()) is None:
+    if (known := run.training_examples()) is None:
         return {}
     mean = NumberPrediction(float(values_of_labels(known).mean()))
     return {"mean": lambda examples: [mean] * len(examples)}

@@ -31,12 +31,12 @@ from heed.tasks.base.transfer import Parent, Started
 from heed.tasks.base.vocabulary import (
     Coverage,
     Learned,
+    adapted,
     embedding_of,
     fill,
     find_vectors,
     learned,
     size_for,
-    taken,
     width_field,
     with_words,
 )
@@ -120,7 +120,7 @@ class Tokens(Input):
             texts, section = [" ".join(reading.texts_of(example)) for example in sample_of(train)], config.tokenizer
             min_count = section.min_count if section.extend else None
             parent_tokenizer = parent.tokenizer("tokens", self.sized["tokens"].alike)
-            tokenizer, remarks = taken(parent_tokenizer, texts, min_count)
+            tokenizer, remarks = adapted(parent_tokenizer, texts, min_count)
             splits.remarks += remarks
         return config, replace(self, tokenizers={"tokens": with_words(tokenizer, config.model)})
 
