@@ -11,7 +11,7 @@ import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.tasks.base.rates import layers_of, num_layers
+from heed.tasks.base.transfer import layers_of, num_layers
 from heed.training.progress import Quiet
 from reporters import Listener
 

@@ -1,4 +1,4 @@
-"""A trained model of any task made of an input and a head, with all that it can do."""
+"""A trained model of any task, with everything it can do: predict, score, look."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ class Run:
 
     @property
     def input(self) -> Input:
-        """What the model reads."""
+        """The input of the task."""
         return self.task.input
 
     @property
     def head(self) -> Head:
-        """What is compared with its states."""
+        """The head of the task."""
         return self.task.head
 
     @property
@@ -193,7 +193,7 @@ class Run:
         return each[0] if len(each) == 1 else [together(answers) for answers in zip(*each, strict=True)], encoded
 
     def answers(self, inputs: Sequence[Any]) -> list[Any]:
-        """The head's answer to each of several inputs, of which `predict` makes a prediction."""
+        """The head's raw answer to each of several inputs, from which `predict` makes predictions."""
         return self._answers(self.input.questions(inputs)[0])[0]
 
     def probabilities(self, given: Sequence[Any]) -> Tensor:
@@ -397,7 +397,7 @@ class Run:
 
     @cached_property
     def baseline_writers(self) -> Baselines:
-        """What each baseline predicts for examples, by its name."""
+        """The functions that predict examples, by the name of the baseline."""
         return self.task.task.baselines(self)
 
     # Looking --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The work of a run: a task with its data, settled, as the training loop sees it; the same class for every task."""
+"""A task as a value, and `Work`: a task with its data and settled configuration, as the training loop uses it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, Ta
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.data_files import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.predictions import TextOutputs
-from heed.tasks.base.rates import groups_of
 from heed.tasks.base.report import counted
 from heed.tasks.base.transfer import (
     END_TOKEN,
@@ -41,6 +40,7 @@ from heed.tasks.base.transfer import (
     Parent,
     Started,
     from_data,
+    groups_of,
     is_fine_tuning,
     with_parents,
 )
@@ -69,7 +69,7 @@ class Looks:
     contrast: Callable[..., dict[str, Any]] | None = None
     """The options of `explain` for the score that tells two texts apart."""
     lens: Callable[..., Any] | None = None
-    """What the logit lens reads."""
+    """The tokens and labels that the logit lens reads."""
     look: Callable[..., Any] | None = None
     """`run.look` of an input that is not a text."""
     attribute: Callable[..., Any] | None = None
@@ -77,16 +77,16 @@ class Looks:
     whole_words: bool = False
     """True if maps show whole words only when asked to."""
     readable: Callable[..., Any] | None = None
-    """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
+    """Converts the argument of a look to its input, given the work, if it is not a text or a pair of texts."""
 
 
 _ALWAYS = ("outputs", "ensemble")
-"""Capabilities that every task has, unless it says that it cannot."""
+"""Capabilities of every task, except those in `cannot`."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task: an input, a head, and what is special to it."""
+    """A task: an input, a head, and functions special to it."""
 
     name: str
     input: Input
@@ -95,9 +95,9 @@ class Task:
     baselines: Callable[[Any], Baselines] = lambda run: {}
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
-    """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
+    """Settles fields that need trials, or the parent run, before the model of a new run is settled."""
     defaults: Callable[[Any, Work], Any] | None = None
-    """From a settled configuration to one with what suits this task, for fields that the user did not give."""
+    """Returns a settled configuration with the task's defaults for fields that the user did not set."""
     enough_updates: int = 1_000
     """Updates that a model trained from scratch needs to be of use."""
     most_updates: Callable[[Work], int] | None = None
@@ -117,7 +117,7 @@ class Task:
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs, if it is not `Examiner`."""
     before: Callable[[Any], Any] | None = None
-    """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
+    """Returns the user's configuration with the fields that follow from it alone, or from a parent run."""
     aligns: Callable[..., Any] | None = None
     """`run.align`: links the words of a source with those of a target; the run is its first argument."""
     ranks: Callable[..., Any] | None = None
@@ -133,7 +133,7 @@ class Task:
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
     summary: str = ""
-    """What it does, in a line; for a task without a specification of its own."""
+    """One line on the task, if it has no specification of its own."""
     sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
     """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
@@ -169,7 +169,7 @@ class Task:
 
     @cached_property
     def head_class(self) -> type[Section]:
-        """The fields in the `model` section besides those of the body."""
+        """The fields of the `model` section besides the fields of the body."""
         return self.head.options
 
     @property
@@ -241,7 +241,7 @@ class Task:
         return Work(self, config, self.input.restore(config, folder), self.head.restore(config, folder), None)
 
     def resume(self, config: Any, folder: Path, examples: Mapping[str, Sequence[Any]] | None = None) -> Work:
-        """The work of a resumed run, with what it had learned when it began."""
+        """The work of a resumed run, with the tokenizers and labels of its beginning."""
         work = self.restore(config, folder)
         work.passed_examples = examples
         work.input.leave_out(work)
@@ -300,9 +300,9 @@ class Work(Trainable):
     passed_examples: Mapping[str, Sequence[Any]] | None = None
     """The examples that were passed in Python, by split."""
     input: Input
-    """What the model reads, with what was learned."""
+    """The input, with its learned state."""
     head: Head
-    """What is compared with its states, with what was learned."""
+    """The head, with its learned state."""
     parent: Parent | None = None
     """The run that `model.from` names."""
     grown_kinds: tuple[str, ...] = ()
@@ -398,14 +398,14 @@ class Work(Trainable):
 
     @property
     def model_defaults(self) -> dict[str, Any]:
-        """The settled `model` section as it would be if only its name and size were given."""
+        """The settled `model` section if only its name and size were set."""
         model, options = self._model_of(self.config.model.size, {}, {})
         return {**model.model_dump(), **options}
 
     def _model_of(
         self, size: str, configured: Mapping[str, Any], whys: dict[str, str]
     ) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
+        """The fields of the body and of the parts for a size and the configured fields; adds reasons to `whys`."""
         fields = {**configured}
         counts = {name: self.rows[kind].unit or kind for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
@@ -423,7 +423,7 @@ class Work(Trainable):
 
     @property
     def size(self) -> str:
-        """The named size of the model, or that which "auto" stands for."""
+        """The named size of the model, with "auto" resolved."""
         size: str = self.config.model.size
         return self.input.size(self) if size == "auto" else size
 
@@ -457,11 +457,11 @@ class Work(Trainable):
     def encoded(self, split: str) -> Sequence[Any]:
         """The examples of a split, or of a further corpus, as numbers."""
         if split not in self._encoded:
-            extra, further = self.splits.extra.get(split), dict[str, Any]()
+            extra, options = self.splits.extra.get(split), dict[str, Any]()
             examples = self.splits.examples[split] if extra is None else extra.examples
             if extra is not None:
-                further["tag"] = extra.tag
-            self._encoded[split] = self.input.encode(examples, split, **further)
+                options["tag"] = extra.tag
+            self._encoded[split] = self.input.encode(examples, split, **options)
         return self._encoded[split]
 
     def keep(self, split: str, numbers: NDArray[np.int64], rule: str) -> None:
@@ -471,7 +471,7 @@ class Work(Trainable):
         self.splits.keep(split, numbers, rule)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What a function makes, made once."""
+        """The result of a function, computed once."""
         if name not in self._once:
             self._once[name] = make()
         return self._once[name]
@@ -507,7 +507,7 @@ class Work(Trainable):
 
     @property
     def notes(self) -> str:
-        """Remarks on what was read, kept and left out."""
+        """Remarks on the examples read, kept and left out."""
         return "\n".join([self.splits.notes, *self.input.notes(self), *self.head.notes(self)])
 
     def overview(self) -> str:
@@ -651,11 +651,11 @@ class Work(Trainable):
         return None if self.task.most_updates is None else self.task.most_updates(self)
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes that scoring takes, of what libraries take that it imports, too."""
+        """Bytes that scoring takes, including libraries that it imports."""
         return self.head.scoring_memory(self, model, activations)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
+        """The validation examples, or items that belong to them, that `validate` scores: `valid_share` of them."""
         return evenly(examples, math.ceil(self.valid_share * len(examples)))
 
     def validate(self, model: Any) -> dict[str, float]:
@@ -670,11 +670,11 @@ class Work(Trainable):
             judged = self.head.judge(model, states, batch).tolist()
             return list(zip(judged, self.head.decode(model, states, batch), strict=True))
 
-        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
-        nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
+        scores = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
+        nats, _, count = np.array([judged for judged, _ in scores]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
         predictions = [
-            self.head.predict(answer, example, self.input) for (_, answer), example in zip(some, chosen, strict=True)
+            self.head.predict(answer, example, self.input) for (_, answer), example in zip(scores, chosen, strict=True)
         ]
         return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
@@ -682,7 +682,7 @@ class Work(Trainable):
 
     @property
     def at_once(self) -> int:
-        """Positions of a scoring batch; where texts are written, or from a GPU's batch on, those of training."""
+        """Positions of a scoring batch; the size of a training batch if texts are written, or if that fills a GPU."""
         size: int = getattr(self.config.training, self.input.batch_field)
         return size if self.head.samples else max(size, min(4 * size, GPU_BATCH))
 
@@ -701,9 +701,9 @@ class Work(Trainable):
         """
         device = next(model.eval().parameters()).device
         chosen = range(len(encoded)) if numbers is None else numbers
-        some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
+        subset = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, self.at_once):
+        for places in self.input.scoring(subset, self.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:

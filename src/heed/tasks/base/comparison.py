@@ -73,7 +73,7 @@ class Examiner:
 
     @property
     def shared_facts(self) -> Any:
-        """What `Head.outcomes` must know of all runs."""
+        """Facts on all runs that `Head.outcomes` needs."""
         return None
 
     def outcomes(self, run: Any, outputs: Sequence[Any]) -> Outcomes:

@@ -1,4 +1,4 @@
-"""Labels: names and counts, weights and loss, predictions and outcomes; what every task that gives labels shares."""
+"""Labels, for every task that predicts them: counts, warnings, predictions and outcomes."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def outcomes_of(
 
     `several`: an example may have several labels, or none; `place` returns the origin and the content of an example.
     """
-    right = np.array([[label in those for label in labels] for those in true])
+    right = np.array([[label in names for label in labels] for names in true])
     predicted = np.array([[label in output.labels for label in labels] for output in outputs])
     # In the model's own precision, so that a comparison bins the same numbers as a report.
     sure = np.array([[o.probabilities.get(label, 0.0) for label in labels] for o in outputs], dtype=np.float32)
@@ -167,7 +167,7 @@ def outcomes_of(
 
 
 def nats_of(head: Any, predictions: Sequence[Any], examples: Sequence[Any]) -> list[float] | None:
-    """What each prediction of one label costs, in nats; None of other heads."""
+    """The loss of each prediction of one label, in nats; None for other heads."""
     if head.per_token or not getattr(head, "labels", ()) or head.several:
         return None
     both = zip(predictions, head.truths(examples), strict=True)
@@ -176,10 +176,10 @@ def nats_of(head: Any, predictions: Sequence[Any], examples: Sequence[Any]) -> l
 
 def difference_of(head: Any, other: Any) -> str:
     """Why runs with these heads cannot answer together; "" if they can."""
-    mine, theirs = getattr(head, "labels", ()), getattr(other, "labels", ())
-    if only := [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]:
+    labels, other_labels = getattr(head, "labels", ()), getattr(other, "labels", ())
+    if only := [label for label in (*labels, *other_labels) if (label in labels) != (label in other_labels)]:
         return f"their labels differ, only one has '{only[0]}'"
-    if mine != theirs:
+    if labels != other_labels:
         return "their labels are in different orders"
     several, many = bool(getattr(head, "several", False)), bool(getattr(other, "several", False))
     return "" if several == many else f"data.several_labels is {several} in one and {many} in the other"

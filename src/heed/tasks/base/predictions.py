@@ -175,7 +175,7 @@ class Outputs:
 
     @property
     def warning(self) -> str:
-        """What the user should know of the run, once; may be empty."""
+        """A warning about the run, shown once; may be empty."""
         return ""
 
     def notes(self) -> list[str]:
@@ -224,7 +224,7 @@ class TextOutputs(Outputs):
         return prediction.summary() + self.not_read(prediction)  # type: ignore[no-any-return]
 
     def not_read(self, prediction: Prediction) -> str:
-        """A line on what was not read of a typed text, after its answer."""
+        """A line on the unread tokens of a typed text, after its answer."""
         return f"\n({prediction.unread:,} of its tokens not read: {self.limit})" if prediction.unread else ""
 
     def arguments(self, texts: list[str]) -> list[Any]:

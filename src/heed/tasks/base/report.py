@@ -77,7 +77,7 @@ _NOTES = {
     "history_cut": "response is|are to a history whose first turns were not read",
     "cut_off": "output was|were cut off at generation.max_length",
 }
-"""For a count of a report its unit, the verb for one and for several, and what is said of them."""
+"""Sentences on counts of a report: unit, verb in singular and plural, and the rest."""
 
 
 def note_lines(report: Mapping[str, Any], *names: str) -> list[str]:
@@ -90,7 +90,7 @@ _SIGNED = {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
 def signature_lines(report: Mapping[str, Any]) -> list[str]:
-    """The signatures of the scores of texts, and what they say of case."""
+    """The signatures of the scores of texts, and a remark on case."""
     signatures = {name: report[key]["signature"] for key, name in _SIGNED.items() if key in report}
     lines = [f"  {name}: {signature}" for name, signature in signatures.items()]
     if any("case:lc" in signatures.get(name, "") for name in ("BLEU", "chrF")):
@@ -299,8 +299,8 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: Mapping[str, Tex
         ids = [i for i in range(tokenizer.vocab_size) if i not in special]
         minimum = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
         if len(ids) < minimum:
-            some = " ".join(printable(tokenizer.piece(i)) for i in ids)
-            size = f"almost empty: {counted(len(ids), 'token')} ({some})" if ids else "empty"
+            pieces = " ".join(printable(tokenizer.piece(i)) for i in ids)
+            size = f"almost empty: {counted(len(ids), 'token')} ({pieces})" if ids else "empty"
             lines.append(f"warning: the {side} vocabulary is {size}")
     for row in rows:
         tokenizer = tokenizers[row.side]

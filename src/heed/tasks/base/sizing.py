@@ -28,8 +28,8 @@ _SHORT = 0.1
 def fit_to_budget(task: Any) -> Any:
     """The configuration of a new task with a size and a batch that fit into its time budget.
 
-    A smaller batch is tried before a smaller size. What the user gave is kept. Nothing changes without a time budget
-    or for a run that starts from another one.
+    A smaller batch is tried before a smaller size. Fields that the user set are kept. Nothing changes without a time
+    budget or for a run that starts from another one.
     """
     config, training, field = task.config, task.config.training, task.input.batch_field
     has_data = hasattr(config.data, "train") and not task.is_imported
@@ -83,10 +83,10 @@ class _Trial:
 
     def __init__(self, task: Any, size: str) -> None:
         self.task = copy.copy(task)
-        # What the trial computes and keeps, for its own size, must not reach the task.
+        # Caches of the trial, which depend on its size, must not reach the task.
         self.task.__dict__.update({name: {**value} for name, value in vars(task).items() if type(value) is dict})
         self.task._splits = copy.copy(task.splits)
-        self.task._splits.remarks = []  # the task says the same again
+        self.task._splits.remarks = []  # the task adds the same remarks
         self.task.is_trial = True
         section = task.config.model.model_copy(update={"size": size})
         self.task.config = task.config.model_copy(update={"model": section})
@@ -99,13 +99,13 @@ class _Trial:
         """Seconds of the optimiser's step, and of a batch forward and backward; about none if clearly fast enough."""
         task, training = self.task, self.task.config.training
         plan = task.train_batches(0)
-        some = plan[:: max(1, len(plan) // 8)]
+        sample = plan[:: max(1, len(plan) // 8)]
         device = choose_device(training.device)
         random = torch.random.fork_rng([device] if device.type == "cuda" else [])
         with random, step_explained("before the first update", 1):
             model = task.build_model().to(device)
             self.parameters = sum(p.numel() for p in model.parameters())
-            self.positions = sum(map(task.work, some)) / len(some)
+            self.positions = sum(map(task.work, sample)) / len(sample)
             operations = 6.0 * self.parameters * self.positions * task.planned.reuse
             if operations * task.enough_updates < _SLOWEST * budget:
                 return 0.0, operations / _SLOWEST

@@ -40,13 +40,13 @@ Learned = tuple[C, Sequence[TextTokenizer], int]
 def learned(
     config: C, corpora: Sequence[Sequence[Example]], learn: Callable[[], Learned[C]], **what: Any
 ) -> Learned[C]:
-    """What `learn` makes of the texts of corpora, or what it has made of them before, from the cache.
+    """The result of `learn` for the texts of corpora, from the cache if it is there.
 
     Args:
         config: The configuration; its tokenizer section decides the tokenizers.
         corpora: The examples.
         learn: Decides the kind and size, and trains tokenizers.
-        what: What else decides them (JSON).
+        what: Further values that determine them (JSON).
 
     Raises:
         CacheError: Some examples are on disk, and the cache cannot be written to.
@@ -174,9 +174,10 @@ def find_vectors(
         ConfigError: The file's vectors have another width.
         DataError: The file cannot be read, or a line is malformed.
     """
-    if (theirs := vector_width(path)) != width:
+    if (file_width := vector_width(path)) != width:
         raise ConfigError(
-            f"the vectors of '{path}' have {theirs} numbers, but model.{field} is {width}; set model.{field}={theirs}"
+            f"the vectors of '{path}' have {file_width} numbers, but model.{field} is {width}; "
+            f"set model.{field}={file_width}"
         )
     words = ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]
     vectors = read_word_vectors(path, words, width)

@@ -25,7 +25,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.tasks.base.labels import MOST_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import score_lines
-from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows, TargetScore
 from heed.tasks.heads.labels import Labeller, Labels, origin_of
 from heed.tasks.inputs.rows import column_lines
 from heed.tasks.work import Work
@@ -159,12 +159,12 @@ class Number(Head):
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
 
-    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+    def target_score(self, answer: Tensor, target: str | None, rather_than: str | None) -> TargetScore:
         if (label := target or rather_than) is not None:
             raise ConfigError(f"the model predicts one number, {self.name!r}, and no labels; leave out {label!r}")
         assert self.standard is not None
         mean, deviation = self.standard.mean[0], self.standard.deviation[0]
-        return Asked(f"the number '{self.name}'", lambda states: mean + deviation * states[:, 0])
+        return TargetScore(f"the number '{self.name}'", lambda states: mean + deviation * states[:, 0])
 
     def report(self, scores: Mapping[str, Any]) -> list[str]:
         return score_lines(scores, {"mae": "MAE", "rmse": "RMSE", "r2": "R2"})

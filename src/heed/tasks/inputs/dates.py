@@ -170,7 +170,8 @@ class DateColumn:
             zone = self.zone or timezone(self.offsets[rows[utc.argmax()]].to_pytimedelta())
             views = [Timeline.of(self, utc, zone), *views]
         elif views[0].unevenness > (0, False, 0) and (local.is_monotonic_increasing or local.is_monotonic_decreasing):
-            first = ~local.duplicated("last" if local.is_monotonic_decreasing else "first")  # of an hour told twice
+            # One hour occurs twice where clocks are set back.
+            first = ~local.duplicated("last" if local.is_monotonic_decreasing else "first")
             for name in _ZONES:
                 with suppress(KeyError):  # the machine does not know the time zone
                     zone = ZoneInfo(name)

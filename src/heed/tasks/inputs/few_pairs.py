@@ -1,4 +1,4 @@
-"""What a run of translation starts from: its pairs, settings by their number, tokenizers, and the body of a parent run.
+"""The start of a translation run: its pairs, settings by their number, tokenizers, and the body of a parent run.
 
 A translator can start from a model of single texts, whose blocks become the encoder, the decoder or both:
 
@@ -257,7 +257,7 @@ def train_tokenizers(config: TokenizerConfig, corpora: Sequence[Sequence[Pair]])
 Part = Literal["encoder", "decoder", "both"]
 _MODEL = "transformer"
 _DEFAULTS: dict[str, Part] = {"bert": "encoder", "encoder": "encoder", "gpt": "decoder"}
-"""Models that can be taken, and the part that they become by default."""
+"""Models whose blocks can be used, and the part that they become by default."""
 _LACKING: dict[str, dict[str, Any]] = {
     "gpt": {"norm": "layer", "bias": True, "positions": ("learned", "sinusoidal")},
     "encoder": {"positions": ("learned", "sinusoidal")},
@@ -273,16 +273,16 @@ def taken_part(config: Any, parent: Parent) -> Part | None:
     Raises:
         ConfigError: The parent does not have that part.
     """
-    take, theirs = config.model.take, parent.task.config.model.name
-    if theirs in _DEFAULTS and parent.task.config.task != config.task:
-        return _DEFAULTS[theirs] if take == "auto" else take
+    take, parent_model = config.model.take, parent.task.config.model.name
+    if parent_model in _DEFAULTS and parent.task.config.task != config.task:
+        return _DEFAULTS[parent_model] if take == "auto" else take
     if take == "auto" or take == "both":
         return None
-    if theirs != _MODEL:
+    if parent_model != _MODEL:
         names = ", ".join([*_DEFAULTS, _MODEL])
         raise ConfigError(
-            f"model.take is {take}, but {parent.path} is a '{theirs}', which has no separate encoder or decoder to "
-            f"take; models that do: {names}"
+            f"model.take is {take}, but {parent.path} is a '{parent_model}', which has no separate encoder or decoder "
+            f"to take; models that do: {names}"
         )
     return take  # type: ignore[no-any-return]
 
@@ -299,22 +299,22 @@ def with_body(config: Any) -> Any:
             raise ConfigError(f"model.take is {section.take}, but model.from names no run to take it from")
         return config
     parent = Parent.open(section.from_, "model.from")
-    part, theirs = taken_part(config, parent), parent.task.config.model
-    if part is None or theirs.name not in _DEFAULTS:
+    part, parent_model = taken_part(config, parent), parent.task.config.model
+    if part is None or parent_model.name not in _DEFAULTS:
         return config
     if "name" in section.model_fields_set and section.name != _MODEL:
         raise ConfigError(
-            f"model.name is '{section.name}', but the blocks of {parent.path} ({theirs.name}) fit '{_MODEL}' only"
+            f"model.name is '{section.name}', but the blocks of {parent.path} ({parent_model.name}) fit '{_MODEL}' only"
         )
     body, _ = parent.task.model_and_head()
-    for field, right in _LACKING.get(theirs.name, {}).items():
+    for field, right in _LACKING.get(parent_model.name, {}).items():
         value = getattr(body, field)
         if value not in (right if isinstance(right, tuple) else (right,)):
             raise ConfigError(
                 f"model.from: {parent.path} has model.{field}={value}, which '{_MODEL}' lacks; it can start from a "
-                f"'{theirs.name}' with {right if isinstance(right, str | bool) else right[0]}"
+                f"'{parent_model.name}' with {right if isinstance(right, str | bool) else right[0]}"
             )
-    fields = {"name": _MODEL, **_fields(theirs.name, body, part)}
+    fields = {"name": _MODEL, **_fields(parent_model.name, body, part)}
     set_by_user = section.model_dump(by_alias=True, include=section.model_fields_set)
     config = config.model_copy(update={"model": type(section).model_validate({**fields, **set_by_user})})
     return config.because(f"as in {parent.path}", *(f"model.{name}" for name in fields if name not in set_by_user))

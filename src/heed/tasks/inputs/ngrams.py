@@ -55,7 +55,7 @@ _LONGEST_WORD = 64
 _ROWS, _NUMBERS = 2**18, 2**26
 """Most n-grams of a kind, the most frequent ones, and most coefficients of a kind."""
 _PARTS = 4
-"""Folds of the training texts: the logits beside which a text is learned come from a fit to the others."""
+"""Folds of the training texts: the held-out logits of a text come from a fit to the other folds."""
 _LOSSES = (("logistic", 10.0), ("logistic", 3.0), ("logistic", 1.0), ("logistic", 0.3), ("squared_hinge", 1.0))
 """Losses and C, the inverse of regularisation. With few texts for each of many labels the SVM's loss is better."""
 FITTED, _CHEAP = 15_000_000, 4
@@ -156,7 +156,7 @@ class Ngrams:
         return torch.from_numpy(np.concatenate(result))
 
     def parts(self, words: Words) -> dict[str, Floats]:
-        """What each n-gram of a text adds to the logits, `(outputs,)`: "not good", characters as "un-", "-ful-"."""
+        """The contribution of each n-gram of a text to the logits, `(outputs,)`: "not good", "un-", "-ful-"."""
         (rows, values), num_words = self.features(words), len(self.names[0])
         names = [self.names[0][row] if row < num_words else _shown(self.names[1][row - num_words]) for row in rows]
         return dict(zip(names, values[:, np.newaxis] * self.weight[rows], strict=True))
@@ -184,7 +184,7 @@ class Ngrams:
 
     @classmethod
     def restore(cls, folder: Path) -> Self:
-        """What was saved.
+        """Read the n-grams that `save` wrote.
 
         Raises:
             RunError: A file is missing or damaged.
@@ -209,7 +209,7 @@ class Targets:
     exclusive: bool  # exactly one output of a text is positive
 
     def of(self, texts: NDArray[np.int64]) -> Targets:
-        """Those of some texts."""
+        """The targets of some texts."""
         return replace(self, true=self.true[texts], weights=None if self.weights is None else self.weights[texts])
 
     @property
@@ -240,12 +240,12 @@ def learn(
     Args:
         texts: Training texts.
         words: The words of a text.
-        targets: What they should be labelled.
+        targets: The right outputs of each text.
         lengths: Length of the longest n-grams of words, and of characters; 0 for none.
         work: Characters of all texts for each that may be fitted (`work_of`).
 
     Returns:
-        The n-grams, and their logits beside which the network is trained (`Ngrams.held_out_logits`).
+        The n-grams, and the held-out logits with which the network is trained (`Ngrams.held_out_logits`).
     """
     longest, characters = lengths
     step = 1 + int(work if characters else work / _CHEAP)
@@ -257,15 +257,15 @@ def learn(
 
     def tried(longest: int, characters: int, loss: str, strength: float) -> tuple[float, Fit, Floats]:
         fit = Fit(longest, characters, loss, strength, step, len(used))
-        (counts, num_words), some = counted(longest, characters)[:2], targets.of(few)
-        logits = _held_out(counts[few], num_words, some, fit, range(folds))
+        (counts, num_words), sample = counted(longest, characters)[:2], targets.of(few)
+        logits = _held_out(counts[few], num_words, sample, fit, range(folds))
         inside = np.flatnonzero(_parts(len(few)) < folds)
-        return some.of(inside).right(logits[inside]), fit, logits
+        return sample.of(inside).right(logits[inside]), fit, logits
 
     best = max((tried(longest, 0, *loss) for loss in _LOSSES), key=itemgetter(0))  # the first of equals
     if characters:
-        again = _LOSSES if folds == _PARTS else [(best[1].loss, best[1].strength)]
-        best = max(best, *(tried(longest, characters, *loss) for loss in again), key=itemgetter(0))
+        losses = _LOSSES if folds == _PARTS else [(best[1].loss, best[1].strength)]
+        best = max(best, *(tried(longest, characters, *loss) for loss in losses), key=itemgetter(0))
     if longest > 1:
         best = max(best, tried(1, best[1].characters, best[1].loss, best[1].strength), key=itemgetter(0))
     _, fit, logits = best

@@ -114,7 +114,7 @@ PAIRS = pair_kind()
 
 @dataclass(frozen=True)
 class Pairs(Tokens):
-    """The source of a pair, framed as the model reads it; the target is what is written."""
+    """The source of a pair, framed as the model reads it; the model writes the target."""
 
     key: ClassVar[str] = "source"
     sized: ClassVar = {
@@ -128,7 +128,7 @@ class Pairs(Tokens):
     row_kinds: ClassVar = ("<i4",) * 2
 
     kind: Kind = PAIRS
-    asked: Sequence[str] = ("source", "text")
+    text_columns: Sequence[str] = ("source", "text")
     documents: bool = False
     """True if sources are documents: of long ones the first `data.max_source` tokens are read."""
 
@@ -141,7 +141,7 @@ class Pairs(Tokens):
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
-        """That of targets; the same object if it is shared."""
+        """The tokenizer of targets; the same object if it is shared."""
         return self.tokenizers["target"]
 
     def learn(self, config: Any, splits: Splits[Pair], parent: Parent | None) -> tuple[Any, Self]:
@@ -335,7 +335,7 @@ class Pairs(Tokens):
         return encoded.lengths[:, 1]  # type: ignore[no-any-return]
 
     def to_write(self, work: Work) -> ToWrite[list[int]]:
-        """What a validation writes."""
+        """The outputs that a validation writes."""
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest, positions = int(self.written_lengths("valid", work).max()) + 2, work.head.positions  # type: ignore[attr-defined]
         sources = [pair.source for pair in work.encoded("valid")[:VALIDATED]]

@@ -61,7 +61,7 @@ def open_pictures(data: Any, pixels: Pixels, examples: Mapping[str, Sequence[Pic
 
     Args:
         data: The section.
-        pixels: Records the places of the pictures (`Pixels.of(data, given)`).
+        pixels: Records the places of the pictures (`Pixels.of(data, examples)`).
         examples: Examples passed in Python, by split (`heed.data.kinds.pictures`).
 
     Raises:
@@ -70,7 +70,7 @@ def open_pictures(data: Any, pixels: Pixels, examples: Mapping[str, Sequence[Pic
     if data.is_embedded:
         drawn, images = draw_digits({"train": data.train, "valid": data.valid, "test": data.test}, data.seed)
         pixels.sources[DIGITS] = images
-        splits = drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
+        splits = drawn_splits({str(name): pictures for name, pictures in drawn.items()}, data.name, "pictures")
         return PictureSplits(**vars(splits), pixels=pixels)
     remarks: list[str] = []
     if examples is None and data.origin == "files":
@@ -190,7 +190,7 @@ def _several(pictures: Any) -> Sequence[Any] | None:
     return None
 
 
-class Asked(list[Picture]):
+class PictureQuery(list[Picture]):
     """Pictures to predict, with the reader of their pixels."""
 
     def __init__(self, pictures: Iterable[Picture], pixels: Pixels, may_lack: bool = False) -> None:
@@ -325,7 +325,7 @@ class Pictures(Input):
         return self.encoded_for(self, examples)
 
     def encoded_for(self, other: Any, examples: Sequence[Picture]) -> PictureStore:  # type: ignore[override]
-        pixels = examples.pixels if isinstance(examples, Asked) else self.access.pixels
+        pixels = examples.pixels if isinstance(examples, PictureQuery) else self.access.pixels
         store: PictureStore = other.access.some(examples, pixels)
         return store
 
@@ -344,21 +344,21 @@ class Pictures(Input):
     # Using a model ------------------------------------------------------------------------------------------------
 
     def questions(self, pictures: Any) -> tuple[Sequence[Picture], bool]:
-        if isinstance(pictures, Asked):
+        if isinstance(pictures, PictureQuery):
             return pictures, False
         several = _several(pictures)
         values = [pictures] if several is None else several
         if all(isinstance(value, str | Path) and str(value).strip() for value in values):
-            return self.asked(values), several is None
+            return self.from_files(values), several is None
         pixels = Pixels.of(self.config.data)
-        return Asked(pictures_of(values, pixels), pixels), several is None
+        return PictureQuery(pictures_of(values, pixels), pixels), several is None
 
-    def asked(self, files: Sequence[str | Path], may_lack: bool = False) -> Asked:
+    def from_files(self, files: Sequence[str | Path], may_lack: bool = False) -> PictureQuery:
         """Pictures of files, some of which may not be readable."""
         pixels = Pixels.of(self.config.data)
         pixels.sources, pixels.problems = self.access.pixels.sources, {}
         pictures = (Picture("", "", os.path.expanduser(file), str(file)) for file in files)
-        return Asked(pictures, pixels, may_lack)
+        return PictureQuery(pictures, pixels, may_lack)
 
     def finished(self, head: Head, predictions: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
         """The predictions; of several files, those that cannot be read have none, and a warning names them.
@@ -366,7 +366,7 @@ class Pictures(Input):
         Raises:
             DataError: None can be read.
         """
-        problems = examples.problems if isinstance(examples, Asked) else {}
+        problems = examples.problems if isinstance(examples, PictureQuery) else {}
         if not problems:
             return list(predictions)
         if not examples.may_lack:  # type: ignore[attr-defined]
@@ -432,5 +432,5 @@ class Pictures(Input):
         """The original sizes of pictures, the most frequent first."""
         facts = self.access.pixels.facts([picture.place for picture in pictures])
         counts = Counter((fact.width, fact.height, fact.channels) for fact in facts).most_common()
-        some = ", ".join(f"{w} x {h} {'grey' if c == 1 else 'colour'} {n:,}" for (w, h, c), n in counts[:_MOST])
-        return some + (f", ... ({len(counts):,} sizes)" if len(counts) > _MOST else "")
+        sizes = ", ".join(f"{w} x {h} {'grey' if c == 1 else 'colour'} {n:,}" for (w, h, c), n in counts[:_MOST])
+        return sizes + (f", ... ({len(counts):,} sizes)" if len(counts) > _MOST else "")

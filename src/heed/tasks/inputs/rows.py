@@ -113,8 +113,8 @@ class TableRows(Standardised):
             known_labels = frozenset(like.labels if like else ())
             for path in files:
                 columns = data.columns.features if like is None else like.columns
-                how = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
-                parts.append(read_rows(Path(path), columns, label, findings=findings, known=known_labels, **how))
+                reading = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
+                parts.append(read_rows(Path(path), columns, label, findings=findings, known=known_labels, **reading))
                 like = like or parts[0]
             remarks.extend(line for line in findings.remarks if line not in remarks)
             remarks.extend(finding.line(split) for finding in findings.found)
@@ -146,8 +146,9 @@ class TableRows(Standardised):
         columns = config.data.columns
         if self.standard is not None:
             return self._of(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
-        further = {"categories": columns.categories, "counters": split != "train"}  # training's are taken of the others
-        return hold_rows(data, split, columns.features, columns.label, **further)
+        # Counters of rows are left out of the training set; other splits are reduced to its columns later.
+        options = {"categories": columns.categories, "counters": split != "train"}
+        return hold_rows(data, split, columns.features, columns.label, **options)
 
     def learn(self, config: Any, splits: Splits[Row], parent: Any) -> tuple[Any, Self]:
         train = cast(Rows, splits.examples["train"])

@@ -193,7 +193,7 @@ class Stream(Tokens):
     """Named size -> training tokens up to which it is chosen; base from there on."""
 
     kind: Kind = DOCUMENTS
-    asked: Sequence[str] = ("prompt", "text")
+    text_columns: Sequence[str] = ("prompt", "text")
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -255,8 +255,8 @@ class Stream(Tokens):
 
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         stream: Any = work.encoded(split)
-        how = stream, self.context, self.first_token, self.config.training.batch_tokens
-        plan = contiguous(*how) if self.carries else blocks(*how, draw, self.config.data.documents == "mask")
+        args = stream, self.context, self.first_token, self.config.training.batch_tokens
+        plan = contiguous(*args) if self.carries else blocks(*args, draw, self.config.data.documents == "mask")
 
         def described(pieces: Sequence[int]) -> str:
             targets = plan.collate(pieces[:1]).targets

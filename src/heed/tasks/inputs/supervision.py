@@ -148,16 +148,16 @@ def check_model(model: PairDecoder, section: Any, field: str, name: str) -> None
             "(heed models), or remove the field"
         )
     layers = source_attention(model)
-    numbers = sorted(layers)
-    if not -len(numbers) <= section.layer < len(numbers):
-        have = "1 layer that attends" if len(numbers) == 1 else f"{len(numbers)} layers that attend"
+    ordered = sorted(layers)
+    if not -len(ordered) <= section.layer < len(ordered):
+        have = "1 layer that attends" if len(ordered) == 1 else f"{len(ordered)} layers that attend"
         raise ConfigError(
             f"training.alignment.layer is {section.layer}, but model '{name}' has {have} to the source; give a number "
-            f"from 0 to {len(numbers) - 1}, or -1 for the last"
+            f"from 0 to {len(ordered) - 1}, or -1 for the last"
         )
-    heads = getattr(layers[numbers[section.layer]], "num_heads", 1)
-    asked = section.heads if isinstance(section.heads, list) else [] if section.heads == "mean" else [section.heads]
-    if asked and max(asked) >= heads:
+    heads = getattr(layers[ordered[section.layer]], "num_heads", 1)
+    numbers = section.heads if isinstance(section.heads, list) else [section.heads]
+    if section.heads != "mean" and max(numbers, default=0) >= heads:
         raise ConfigError(
             f"training.alignment.heads is {section.heads}, but that layer of model '{name}' has "
             f"{counted(heads, 'head')}; heads are counted from 0, so the last is {heads - 1}"

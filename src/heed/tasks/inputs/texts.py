@@ -84,13 +84,13 @@ class Cut:
 class Texts(Tokens):
     """Texts with at most `data.max_length` tokens; of a pair, both with an end token between them.
 
-    A model with a linear part also reads the logits of the n-grams; in training, those of a fit without the text.
+    A model with a linear part also reads the logits of the n-grams; in training, logits of a fit without the text.
     """
 
     fit: Callable[[], tuple[Ngrams, torch.Tensor | None]] | None = field(default=None, repr=False)
-    """Fits the linear part when it is needed, once; its logits beside which training texts are learned."""
+    """Fits the linear part once, on first use; returns it with the held-out logits of the training texts."""
     is_fitted: bool = False
-    """True if the linear part is that of a run that was opened."""
+    """True if the linear part was read from a run folder."""
 
     def restore(self, config: Any, folder: Path) -> Self:
         texts = super().restore(config, folder)

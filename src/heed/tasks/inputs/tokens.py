@@ -1,4 +1,4 @@
-"""What inputs that are texts share: a tokenizer, examples as tokens, word vectors, counts."""
+"""Base class of inputs with tokenizers: examples as tokens, word vectors, counts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def file_of(role: str) -> str:
 class Tokens(Input):
     """Examples whose texts one tokenizer reads.
 
-    A kind of input gives `texts_of`, `decided`, `train_tokenizer` and, for what is more than one row of tokens,
+    A subclass overrides `texts_of`, `decided`, `train_tokenizer` and, if an example is more than one row of tokens,
     `row_kinds`, `numbers_of`, `from_rows`, `rows_by`.
     """
 
@@ -69,7 +69,7 @@ class Tokens(Input):
     """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
     kind: Kind
-    asked: Sequence[str] = ("text",)
+    text_columns: Sequence[str] = ("text",)
     """Possible names of the data-frame column with the texts to predict, best first."""
 
     @property
@@ -209,7 +209,7 @@ class Tokens(Input):
         return {"tokenizers": {role: tokenizer.text for role, tokenizer in self.tokenizers.items()}}
 
     def encode(self, examples: Sequence[Any], split: str = "", **further: Any) -> Any:
-        encode = lambda: (self.numbers_of(some, **further) for some in in_turn(examples))  # noqa: E731
+        encode = lambda: (self.numbers_of(part, **further) for part in in_turn(examples))  # noqa: E731
         if split:
             return corpus_of(examples, encode, self.row_kinds, self.from_rows, **self.rows_by, **further)
         return Corpus.held(encode(), self.row_kinds, self.from_rows)
@@ -305,7 +305,7 @@ class Tokens(Input):
         ]
 
     def about(self, work: Work) -> Iterable[str]:
-        """What `heed check` says of the examples before the table of tokens."""
+        """Lines of `heed check` on the examples, before the table of tokens."""
         return ()
 
     def samples(self, work: Work) -> Iterator[str]:
@@ -323,12 +323,12 @@ class Tokens(Input):
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, texts: Any) -> tuple[list[Any], bool]:
-        """In a data frame the texts are in the column that was trained on, or in the first of those `asked`."""
+        """In a data frame the texts are in the column that was trained on, or in the first of `text_columns`."""
         single = isinstance(texts, str)
         if not single:
             columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
             column = getattr(columns, side, None)
-            texts = to_texts(texts, "texts", (*([] if column is None else [column]), *self.asked, side))
+            texts = to_texts(texts, "texts", (*([] if column is None else [column]), *self.text_columns, side))
         return [self.example_of(text) for text in ([texts] if single else texts)], single
 
     def example_of(self, text: Any) -> Any:

@@ -51,7 +51,7 @@ _TURN = "<turn>"
 
 
 class History(NamedTuple):
-    """What is read before a response is written.
+    """The turns that are read before a response is written.
 
     Histories of one conversation share their `TokenTurn` objects, so that a model that reads turn by turn reads each of
     them once.
@@ -583,7 +583,7 @@ class Turns(Tokens):
         return model_speaker, next((name for name in speakers.known if name != model_speaker), model_speaker)
 
     def who_responds(self, conversation: Conversation, speaker: str | None = None) -> str:
-        """The next speaker: the given one; else the one in `data.respond`; else one who did not speak last."""
+        """The next speaker: `speaker`, else the one in `data.respond`, else one who did not speak last."""
         if speaker is not None:
             return speaker
         last = conversation.speaker(len(conversation.turns) - 1)

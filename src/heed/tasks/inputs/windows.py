@@ -97,11 +97,11 @@ def _is_series(data: Any) -> bool:
 
 
 def _choice(data: Any, columns: Sequence[str] | None) -> dict[str, Any]:
-    """What to read: the values first, and all other columns as they are, for dates and names of series."""
+    """Options of reading: the values first, and all other columns unchanged, for dates and names of series."""
     if columns is not None:
         return {"wanted": columns, "kinds": dict.fromkeys(columns, True), "others": {}}
-    asked = {"date": data.columns.date, "series": data.columns.series}
-    others = {option: name for option, name in asked.items() if name not in (None, "auto", "none")}
+    named = {"date": data.columns.date, "series": data.columns.series}
+    others = {option: name for option, name in named.items() if name not in (None, "auto", "none")}
     return {"wanted": data.columns.values, "others": others}
 
 
@@ -167,7 +167,7 @@ def _repeated(rows: Rows, order: NDArray[np.int64], timeline: Timeline, by: str 
 
 
 def remarks_on(all_series: Sequence[NamedSeries]) -> list[str]:
-    """What was found in the dates, for people: their column and step, another order, gaps, interpolated values."""
+    """Remarks on the dates: their column and step, another order, gaps, interpolated values."""
     lines, timed = [], [(series, series.timeline) for series in all_series if series.timeline is not None]
     if timed:
         (first, start), (last, end) = (
@@ -253,7 +253,7 @@ class Stretch:
     values: Values  # `(rows, columns)`, in their own units
     start: int  # the first row to learn or to forecast
     origin: str  # name of the series
-    series: NamedSeries | None = None  # that it continues, if the rows to forecast are not known
+    series: NamedSeries | None = None  # the series that it continues, if the rows to forecast are unknown
     blank: ClassVar = False
 
     @property
@@ -271,7 +271,7 @@ class Encoded(NamedTuple):
 
 @dataclass
 class SeriesSplits(Splits[Stretch]):
-    """Series, with their columns and the configuration with what follows from their dates."""
+    """Splits of series, with their columns and the configuration that follows from their dates."""
 
     config: Any = None
     names: tuple[str, ...] = ()
@@ -323,7 +323,7 @@ class Windows(Standardised):
         return hold_series(rows, "series", self.config.data, self.columns)
 
     def unknown(self, all_series: Sequence[NamedSeries], indexed: str = "") -> list[Stretch]:
-        """What follows each series, from the rows after its last gap; its dates become the index, named `indexed`."""
+        """The continuation to forecast of each series, read after its last gap; dates become the index `indexed`."""
         last = [series.numbers(self.columns)[[0, *series.gaps][-1] :] for series in all_series]
         named = [replace(series, indexed=indexed) for series in all_series]
         return [Stretch(rows, len(rows), series.name, series) for rows, series in zip(last, named, strict=True)]

@@ -115,7 +115,7 @@ class Words(Tokens):
 
     @property
     def features(self) -> str:
-        """What is read besides tokens, `model.characters`: "affixes", "cnn" or "none"."""
+        """The kind of features read besides tokens, `model.characters`: "affixes", "cnn" or "none"."""
         return self._features(self.config.model.settings.get("characters", "auto"))
 
     def _features(self, kind: str) -> str:
@@ -143,8 +143,8 @@ class Words(Tokens):
         return super().fields(fields, work) | feature_fields
 
     def rows(self) -> Mapping[str, Rows]:
-        further = {} if self.characters is None else {"characters": Rows(self.characters.tokens)}
-        return {**super().rows(), **further}
+        feature_rows = {} if self.characters is None else {"characters": Rows(self.characters.tokens)}
+        return {**super().rows(), **feature_rows}
 
     def save(self, folder: Path) -> None:
         super().save(folder)

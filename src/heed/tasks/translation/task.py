@@ -27,13 +27,14 @@ from heed.generation.pointer import PointerGenerator
 from heed.models.base import PairDecoder
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
-from heed.tasks.base.writing import WrittenText, output_measures
-from heed.tasks.base.writing_run import (
+from heed.tasks.base.writing import (
     SEARCH,
     NearestSentence,
     WritingExaminer,
     WritingOutputs,
+    WrittenText,
     map_html,
+    output_measures,
 )
 from heed.tasks.contracts import Batch, Facts, NoOptions
 from heed.tasks.heads.alignment import align, aligned_counts, replace_unknown
@@ -262,7 +263,7 @@ class TranslationOutputs(WritingOutputs):
         data, reads = self.run.config.data, self.run.input
         if data.is_embedded:
             return None
-        names, first = (reads.asked, None) if reads.documents else (("source",), 0)
+        names, first = (reads.text_columns, None) if reads.documents else (("source",), 0)
         trained = data.train if data.origin == "files" else ()
         return inputs_in(path, [Field("text", data.columns.source, names)], findings, trained=trained, default=first)
 
