@@ -197,7 +197,7 @@ def token_named(tokenizer: TextTokenizer, text: str) -> int:
     return ids[0]
 
 
-_LEAST, _SMALL = 1e-4, 0.05
+_MIN_DIFFERENCE, _SMALL = 1e-4, 0.05
 """Smallest difference of two scores whose shares are computed, and the limit below which a note calls it small."""
 _PATCHED = (
     "Share of the difference that comes back when the states of one layer, at one position, are those of the other "
@@ -254,7 +254,7 @@ def patch(
     notes = [f"score: {explained.name}; {scores.text:.4f} of the text, {scores.other:.4f} of the other"]
     notes += explained.notes
     difference = scores.other - scores.text
-    if abs(difference) < _LEAST:
+    if abs(difference) < _MIN_DIFFERENCE:
         raise ConfigError(f"{notes[0]}: the scores are equal, so no share can be computed; choose another with --for")
     if abs(difference) < _SMALL:
         notes.append("a small difference: shares of it say little about the model")

@@ -49,11 +49,11 @@ def answer_of_labels(
 
 _SHOWN = 8
 """Most labels that a line lists."""
-_MOST = 0.7
+_DOMINANT = 0.7
 """Share of the examples above which a warning says that most have one label."""
 _RARE = 5
 """A warning names labels with fewer examples."""
-MOST_ERRORS = 100
+MAX_ERRORS = 100
 """Most wrong examples that a report keeps."""
 
 
@@ -129,7 +129,7 @@ def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str
     more = f", ... ({len(ranked):,} labels, the rarest {ranked[-1][0]} {ranked[-1][1]:,})" if ranked[_SHOWN:] else ""
     lines = [f"train: labels by count: {first}{more}", *spelling_lines(counts)]
     label, largest = ranked[0]
-    if largest > max(_MOST, 1.5 / len(ranked)) * total:
+    if largest > max(_DOMINANT, 1.5 / len(ranked)) * total:
         what = f"{largest / total:.0%} of the training {unit}s have the label '{label}'"
         lines.append(f"warning: {what}: always predicting it would score as much; look at macro F1{fix}")
     rare = [label for label, count in ranked if 0 < count < _RARE]
@@ -161,7 +161,7 @@ def outcomes_of(
     wrong = sorted(np.flatnonzero((right != predicted).any(1)).tolist(), key=lambda i: -outputs[i].probability)
     outcomes.details["errors"] = [
         {**place(i), "true": ",".join(true[i]), "predicted": output.label, "probability": output.probability}
-        for i, output in ((i, outputs[i]) for i in wrong[:MOST_ERRORS])
+        for i, output in ((i, outputs[i]) for i in wrong[:MAX_ERRORS])
     ]
     return outcomes
 

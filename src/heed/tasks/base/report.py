@@ -242,7 +242,7 @@ def _form(score: Mapping[str, Any]) -> str:
 
 _FEW_TOKENS = 20
 _FEW_CHARACTERS = 5
-_MOST_OF_THE_TEXT = 0.5
+_DOMINANT_SHARE = 0.5
 _MANY_UNKNOWN = 0.2
 _SHOWN_TOKENS = 30
 
@@ -306,7 +306,7 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: Mapping[str, Tex
         tokenizer = tokenizers[row.side]
         token = int(row.tokens.argmax())
         share = row.tokens[token] / max(1, row.total)
-        if token != row.unknown_token and share > _MOST_OF_THE_TEXT:
+        if token != row.unknown_token and share > _DOMINANT_SHARE:
             lines.append(
                 f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {printable(tokenizer.piece(token))}"
             )

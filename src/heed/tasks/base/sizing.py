@@ -15,7 +15,7 @@ from heed.training.optimizer import make_optimizer
 from heed.training.plan import SizeChoice, choose_size
 
 _ORDER = ("large", "base", "small", "tiny")
-_LEAST = 0.25
+_MIN_BATCH = 0.25
 """Share of the field's default down to which halves of the usual batch are tried; on a GPU that is far more."""
 _SLOWEST = 2e9
 """Floating-point operations a second that any processor does: a size of which enough updates fit is not measured."""
@@ -40,7 +40,7 @@ def fit_to_budget(task: Any) -> Any:
     is_free = is_free and largest in available
     sizes = available[available.index(largest) :] if is_free else [largest]
     usual = getattr(training, field)
-    smallest = 1.0 if config.has(f"training.{field}") else _LEAST * default_batch(config, field) / usual
+    smallest = 1.0 if config.has(f"training.{field}") else _MIN_BATCH * default_batch(config, field) / usual
     batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= smallest)
     if len(sizes) * len(batches) == 1:
         return config

@@ -57,7 +57,7 @@ from heed.visible import shell_word
 
 END_TOKEN = "end_token"
 """The field of models that find segments by the tokenizer's end token."""
-_MOST = 12
+_MAX_LISTED = 12
 """Most names that are listed one by one."""
 
 
@@ -95,7 +95,7 @@ class CopiedTensors:
 
 def shortened(names: Sequence[str]) -> str:
     """Names of tensors; if there are many, grouped by module: "words.* (6)"."""
-    if len(names) <= _MOST:
+    if len(names) <= _MAX_LISTED:
         return ", ".join(names)
     parts = Counter(name.split(".")[0] for name in names)
     example = {name.split(".")[0]: name for name in names}

@@ -146,7 +146,7 @@ def output_measures(
     return [*of_texts, share("exact_match", "exact match", same)]
 
 
-MOST = 200_000
+MAX_PAIRS = 200_000
 """Most training pairs that are searched: the first ones."""
 Side = tuple[Words, Words]
 """The tokens of a text, and its words."""
@@ -519,7 +519,7 @@ class NearestSentence:
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Keep the source words and the targets of the first 200,000 pairs."""
         holders, sizes, self._targets = defaultdict[str, list[int]](list), list[int](), list[str]()
-        for number, (source, target) in enumerate(islice(pairs, MOST)):
+        for number, (source, target) in enumerate(islice(pairs, MAX_PAIRS)):
             words = _words(source)
             for word in words:
                 holders[word].append(number)

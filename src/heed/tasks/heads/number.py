@@ -22,7 +22,7 @@ from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import Measure, Outcomes
-from heed.tasks.base.labels import MOST_ERRORS, check_labels
+from heed.tasks.base.labels import MAX_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import score_lines
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows, TargetScore
@@ -154,7 +154,7 @@ class Number(Head):
         self, predictions: Sequence[NumberPrediction], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
         true, predicted = values_of_labels(examples), np.array([one.value for one in predictions])
-        order = np.argsort(-np.abs(predicted - true), kind="stable")[:MOST_ERRORS].tolist()
+        order = np.argsort(-np.abs(predicted - true), kind="stable")[:MAX_ERRORS].tolist()
         errors = [{**input.place(examples, i), "true": float(true[i]), "predicted": float(predicted[i])} for i in order]
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})

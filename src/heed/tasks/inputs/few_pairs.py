@@ -129,7 +129,7 @@ FEW_PAIRS = 10_000
 PAIRS_A_MINUTE = 2_000
 """Settings for few pairs also apply from this number of training pairs of text for each minute of a time budget on a
 CPU: they learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
-_MOST_ALIGNED, _ALIGNED_A_MINUTE = 50_000, 10_000
+_MAX_ALIGNED, _ALIGNED_A_MINUTE = 50_000, 10_000
 """Largest number of pairs whose words are aligned by default, in all or for each minute of a time budget: about a
 kilobyte and half a millisecond each, so a tenth of the budget."""
 _FOR_FEW_PAIRS: Mapping[str, Any] = {
@@ -166,7 +166,7 @@ def for_few_pairs(config: Any, num_pairs: int, body: type[Body]) -> Any:
     if not fits or (why := few_because(config, num_pairs)) is None:
         return config
     fields = {**_FOR_FEW_PAIRS}
-    aligned = max(_MOST_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
+    aligned = max(_MAX_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
     if config.training.alignment.given or num_pairs > aligned:
         del fields["training.guided_attention"]
     if config.tokenizer.shared or config.tokenizer.from_ is not None:

@@ -46,7 +46,7 @@ Floats = NDArray[np.float32]
 Words = Sequence[str]
 CHARACTERS = 5
 """Length of the longest n-grams of characters by default."""
-_MOST_CHARACTERS = 5_000_000
+_MAX_CHARACTERS = 5_000_000
 """Largest number of characters of training text for n-grams of characters by default."""
 _SHORTEST = 3
 """Length of the shortest n-grams of characters."""
@@ -287,7 +287,7 @@ def work_of(size: int, num_outputs: int, minutes: float) -> float:
 
 def usual_characters(size: int, work: float) -> int:
     """Length of the longest n-grams of characters by default, for texts with `size` characters; 0 for none."""
-    return CHARACTERS if size <= _MOST_CHARACTERS and work <= 1 else 0
+    return CHARACTERS if size <= _MAX_CHARACTERS and work <= 1 else 0
 
 
 def _counted(documents: Sequence[Words], lengths: tuple[int, ...], num_outputs: int) -> tuple[csr_matrix, int, Names]:

@@ -40,7 +40,7 @@ _GRID, _LARGEST_GRID = 8, 14
 _LARGEST_PATCH = 16
 _CACHED = 4
 """Lists of pictures whose sized pixels are cached."""
-_MOST = 8
+_MAX_SIZES = 8
 """Largest number of sizes listed on a line."""
 _NAMED = 5
 """Pictures named in a warning."""
@@ -228,7 +228,7 @@ class PictureAccess:
         splits.pixels.sources |= self.pixels.sources  # of pictures passed in Python
         self.pixels, self.is_open = splits.pixels, True
 
-    def some(self, pictures: Sequence[Picture], pixels: Pixels) -> PictureStore:
+    def store(self, pictures: Sequence[Picture], pixels: Pixels) -> PictureStore:
         """The sized pictures of some examples, read by `pixels`; the last few requests are cached."""
         for cached, store in self._stores:
             if cached is pictures:
@@ -326,7 +326,7 @@ class Pictures(Input):
 
     def encoded_for(self, other: Any, examples: Sequence[Picture]) -> PictureStore:  # type: ignore[override]
         pixels = examples.pixels if isinstance(examples, PictureQuery) else self.access.pixels
-        store: PictureStore = other.access.some(examples, pixels)
+        store: PictureStore = other.access.store(examples, pixels)
         return store
 
     def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
@@ -432,5 +432,5 @@ class Pictures(Input):
         """The original sizes of pictures, the most frequent first."""
         facts = self.access.pixels.facts([picture.place for picture in pictures])
         counts = Counter((fact.width, fact.height, fact.channels) for fact in facts).most_common()
-        sizes = ", ".join(f"{w} x {h} {'grey' if c == 1 else 'colour'} {n:,}" for (w, h, c), n in counts[:_MOST])
-        return sizes + (f", ... ({len(counts):,} sizes)" if len(counts) > _MOST else "")
+        sizes = ", ".join(f"{w} x {h} {'grey' if c == 1 else 'colour'} {n:,}" for (w, h, c), n in counts[:_MAX_SIZES])
+        return sizes + (f", ... ({len(counts):,} sizes)" if len(counts) > _MAX_SIZES else "")

@@ -139,13 +139,13 @@ class TableRows(Standardised):
             splits["test"] = read("test", data.test, train)
         counts = "\n".join(f"{name}: {counted(len(rows), 'row')}" for name, rows in splits.items())
         if self.standard is not None:
-            splits = {name: self._of(rows) for name, rows in splits.items()}
+            splits = {name: self._encoded(rows) for name, rows in splits.items()}
         return Splits({**splits}, remarks=remarks, made=counts)
 
     def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Rows:
         columns = config.data.columns
         if self.standard is not None:
-            return self._of(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
+            return self._encoded(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
         # Counters of rows are left out of the training set; other splits are reduced to its columns later.
         options = {"categories": columns.categories, "counters": split != "train"}
         return hold_rows(data, split, columns.features, columns.label, **options)
@@ -167,31 +167,31 @@ class TableRows(Standardised):
         features = Features(load(folder / _FEATURES, tuple[Feature, ...]))
         return replace(super().restore(config, folder), features=features)
 
-    def _of(self, rows: Rows) -> Rows:
+    def _encoded(self, rows: Rows) -> Rows:
         return self.features.encoded(rows)
 
     # Reading ------------------------------------------------------------------------------------------------------
 
     @property
-    def _as(self) -> dict[str, Any]:
+    def _read_options(self) -> dict[str, Any]:
         """How a file is read after training: a score must cover the whole file."""
         findings = Findings.of(self.config.data, strict=True)
         return {"wanted": self.features.names, "kinds": self.features.kinds, "findings": findings}
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Rows:
-        column, known_labels = self.config.data.columns.label, frozenset(labels)
-        return Rows.joined([self._of(read_rows(Path(f), label=column, known=known_labels, **self._as)) for f in files])
+        options = {"label": self.config.data.columns.label, "known": frozenset(labels), **self._read_options}
+        return Rows.joined([self._encoded(read_rows(Path(file), **options)) for file in files])
 
     def parts(self, path: Path) -> Iterator[Rows]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        yield from map(self._of, iter_rows(path, most=AT_ONCE, **self._as))
+        yield from map(self._encoded, iter_rows(path, most=AT_ONCE, **self._read_options))
 
     def questions(self, rows: Any) -> tuple[Sequence[Any], bool]:
         single = isinstance(rows, Mapping) and not column_names(rows)
         table: Any = [rows] if single else rows
         if isinstance(table, list) and not table:
             return [], single
-        return self._of(hold_rows(table, "rows", self.features.names, None, kinds=self.features.kinds)), single
+        return self._encoded(hold_rows(table, "rows", self.features.names, None, kinds=self.features.kinds)), single
 
     # Batches ------------------------------------------------------------------------------------------------------
 

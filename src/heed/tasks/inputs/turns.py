@@ -45,7 +45,7 @@ from heed.tasks.work import Work
 
 UNKNOWN_SPEAKER = 0
 """Number of an unknown speaker."""
-MOST_SPEAKERS = 20
+MAX_SPEAKERS = 20
 """Most speakers that a model distinguishes: those with the most turns."""
 _TURN = "<turn>"
 
@@ -117,7 +117,7 @@ class Speakers:
             turns.update(conversation.speakers)
             begins[conversation.speaker(0) if conversation.turns else ""] += 1
         del turns[""]
-        frequent = [name for name, _ in turns.most_common(MOST_SPEAKERS)]
+        frequent = [name for name, _ in turns.most_common(MAX_SPEAKERS)]
         return cls(("", *sorted(frequent, key=lambda name: (-begins[name], -turns[name], name))))
 
     def tagged(self, tokenizer: TextTokenizer) -> Speakers:
@@ -317,7 +317,7 @@ class TurnReading(Reading):
 BOTH = "both"
 """The value of `data.respond` for which the turns of every speaker are responses."""
 _SPEAKERS = "speakers.json"
-VALIDATE_AT_MOST = 300
+MAX_VALIDATED = 300
 """Most validation responses that are written; all are judged."""
 _SIZES = {"tiny": 4_999, "small": 1_999_999}
 """Named size -> training responses up to which it is chosen; base from there on."""
@@ -511,7 +511,7 @@ class Turns(Tokens):
         """An even sample of the validation responses."""
         talk: Any = work.encoded("valid")
         every, conversations = talk.responses, work.splits.examples["valid"]
-        sample = every[:: -(-len(every) // VALIDATE_AT_MOST) or 1]
+        sample = every[:: -(-len(every) // MAX_VALIDATED) or 1]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest = max((len(response.target.ids) for response in sample), default=0) + 2
         references = [conversations[response.conversation].turns[response.turn] for response in sample]
