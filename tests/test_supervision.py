@@ -214,7 +214,7 @@ def test_pairs_given_in_python_have_the_links_of_their_line(tmp_path):
     alignment = {"files": str(tmp_path / "my.links")}
     made = check_config(values | {"training": {"steps": 1, "device": "cpu", "alignment": alignment}}, "test")
     pairs = list(zip(*sides, strict=True))
-    task = TASK.prepare(made, {"train": TASK.hold(pairs, "train", made, Findings())})
+    task = TASK.prepare(made, {"train": TASK.read_data(pairs, "train", made, Findings())})
     assert "train: 48 links in 24 of 24 pairs (my.links)" in task.notes
     for index in range(24):
         (pair,) = task.input.training(task).examples_at([index])

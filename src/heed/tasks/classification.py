@@ -43,7 +43,6 @@ from heed.tasks.base.looking import (
 )
 from heed.tasks.base.predictions import TextOutputs, question_of
 from heed.tasks.contracts import Batch
-from heed.tasks.explain import contrast, explain, names_of_special, without
 from heed.tasks.heads.number import LabelsOrNumber, mean_number
 from heed.tasks.heads.pooled import (
     ALONE,
@@ -57,7 +56,7 @@ from heed.tasks.heads.pooled import (
 )
 from heed.tasks.inputs.texts import BETWEEN, TEXTS, Cut
 from heed.tasks.inputs.texts import Texts as TextInput
-from heed.tasks.look import AT_ONCE, look_at_texts, look_of
+from heed.tasks.look import AT_ONCE, contrast, explain, look_at_texts, look_of, names_of_special, without
 from heed.tasks.work import Baselines, Looks, Task, Work
 from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
@@ -519,7 +518,7 @@ def baselines(run: Any) -> Baselines:
         functions = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
     if isinstance(run.head, TextNumber):
         return mean_number(run)
-    if (train := run.known()) is not None:
+    if (train := run.training_examples()) is not None:
         train = sample_of(train, MOST_FITTED)
 
         @cache

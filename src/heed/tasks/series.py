@@ -360,7 +360,7 @@ def readable(work: Work, text: Any) -> Stretch:
     """The series to look at, of a file or of Python data."""
     assert isinstance(work.input, Windows)
     is_file, input = isinstance(text, str | Path), work.input
-    series, name = (input.read(Path(text)), Path(text).name) if is_file else (input.held(text), "series")
+    series, name = (input.read(Path(text)), Path(text).name) if is_file else (input.series_of(text), "series")
     if len(series) > 1:
         raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
     values = series[0].numbers(input.columns)

@@ -104,7 +104,7 @@ def baselines(run: Run) -> Baselines:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    train, head = run.known(), cast("Labels | Number", run.head)
+    train, head = run.training_examples(), cast("Labels | Number", run.head)
     if train is None:
         return {}
     truths: Any = head.encode(train)

@@ -91,7 +91,7 @@ class TaggingConfig(TextConfig):
 
 def baselines(run: Any) -> Baselines:
     """The most frequent tag of each word in the training set."""
-    examples = run.known()
+    examples = run.training_examples()
     return {} if examples is None else {"most frequent tag of each word": frequent_tags(examples)}
 
 
@@ -185,7 +185,7 @@ class TaggingExaminer(Examiner):
         return int(run.input.encode(self.examples).lengths[:, 0].sum())
 
     @property
-    def known(self) -> bool:
+    def shared_facts(self) -> bool:
         return any(run.head.plain for run in self.runs)
 
     def drawing(self, run: Any, index: int, *others: Any) -> Markup:

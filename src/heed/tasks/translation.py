@@ -45,17 +45,18 @@ from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import InputSpans, Units, encoder_frames, gate_maps, networks, notes_on
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
-from heed.tasks.base.writing import WrittenText, output_measures
-from heed.tasks.base.writing_run import (
+from heed.tasks.base.writing import (
     SEARCH,
     NearestSentence,
     Reread,
     WritingExaminer,
     WritingOutputs,
+    WrittenText,
     answer_of_output,
     boundaries,
     explain_output,
     map_html,
+    output_measures,
     side_of,
     views_of_sides,
 )
@@ -666,7 +667,7 @@ class TranslationOutputs(WritingOutputs):
         data, reads = self.run.config.data, self.run.input
         if data.is_embedded:
             return None
-        names, first = (reads.asked, None) if reads.documents else (("source",), 0)
+        names, first = (reads.text_columns, None) if reads.documents else (("source",), 0)
         trained = data.train if data.origin == "files" else ()
         return inputs_in(
             path, [NamedField("text", data.columns.source, names)], findings, trained=trained, default=first

@@ -248,7 +248,7 @@ class PictureOutputs(TextOutputs):
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         for at in range(0, len(texts), _TOGETHER):
-            some = self.run.input.asked(texts[at : at + _TOGETHER], may_lack=True)
+            some = self.run.input.from_files(texts[at : at + _TOGETHER], may_lack=True)
             for picture, prediction in zip(some, self.run.predict(some), strict=True):
                 yield Written(self.lines(picture.origin, prediction), prediction.uncertainty, some.problem(picture))
 
@@ -265,7 +265,7 @@ class PictureOutputs(TextOutputs):
         return tuple(f"{name}\t{in_line(label)}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
 
     def answer(self, text: str) -> str:
-        some = self.run.input.asked([text], may_lack=True)
+        some = self.run.input.from_files([text], may_lack=True)
         (prediction,) = self.run.predict(some)
         return some.problem(some[0]) or str(prediction.summary())
 
@@ -414,7 +414,7 @@ thousand pictures. Of very many training pictures, only every n-th is used."""
 
 def baselines(run: Run) -> Baselines:
     """Nearest neighbour: the label or number of the training picture of least distance, at the size the model sees."""
-    if (pictures := run.known()) is None:
+    if (pictures := run.training_examples()) is None:
         return {}
     store: Any = run.input.encode(pictures)
     places = range(0, len(store), 1 + len(store) * math.prod(store.sizing.shape) // _MOST_NUMBERS)

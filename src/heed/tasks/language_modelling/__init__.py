@@ -33,8 +33,7 @@ from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import counted, counted_are, length_lines, note_lines, score_lines
 from heed.tasks.base.transfer import Parent
-from heed.tasks.base.writing import or_usual
-from heed.tasks.base.writing_run import SAMPLING, sampling_of
+from heed.tasks.base.writing import SAMPLING, or_usual, sampling_of
 from heed.tasks.contracts import Batch, Head
 from heed.tasks.heads.continuing import (
     LENGTH,
@@ -563,7 +562,7 @@ def _counts(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[n
 
 def baselines(run: Any) -> Baselines:
     """A trigram model of the run's tokens, counted on its training set, unless that is unknown."""
-    if run.known() is None:
+    if run.training_examples() is None:
         return {}
     input: Stream = run.input
     trigram = Trigram(run.task.encoded("train").ids, input.tokenizer.vocab_size)

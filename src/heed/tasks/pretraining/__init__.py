@@ -344,7 +344,7 @@ def baselines(run: Run) -> Baselines:
             numbers[n] = both, both / max(1, len(words | others)), len(words), len(others), len(a), len(b)
         return numbers
 
-    if not objectives(run.config).next_sentence or run.known() is None:
+    if not objectives(run.config).next_sentence or run.training_examples() is None:
         return {}
     train = pairs_of(run.task.encoded("train"))
     train = train.select(range(0, len(train), max(1, -(-len(train) // _MOST_PAIRS))))
