@@ -347,10 +347,7 @@ def look_at_text(
         notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
     label = (*prediction.labels, prediction.ranked[0][0])[0]
     notes += shares_of_parts(work, model, encoded, label)
-    further = [
-        ngrams_of_filters(work, model, seen, words, len(ids), label),
-        ngrams_fitted(work, model, example, label),
-    ]
+    further = [ngrams_of_filters(work, model, seen, words, len(ids), label), ngrams_fitted(work, model, example, label)]
     itself = [n for n, word in enumerate(words.tokens) if not {start, end} & {*(ids[word.start : word.stop] or [end])}]
     read = words.only(itself)  # without [CLS] and separators
     answer = answer_of(work, model, encoded, read, typed)

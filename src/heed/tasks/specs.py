@@ -22,6 +22,12 @@ from heed.tasks.base import (
     TaskSpec,
 )
 
+_PREFIX = Flag("predict", "prefix", str, "Begin every output with this text.", default="")
+_ALIGN = Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False)
+_SPEAKER = "Name of the speaker who responds, if the data names speakers."
+_HORIZON = Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", least=1, most=100_000)
+_COLUMNS = "Read --input as a column file; write it with predicted tags."
+
 SPECS = {
     "classification": TaskSpec(
         unit="text",
@@ -42,10 +48,8 @@ SPECS = {
         interfaces=("turn_decoder", "pair_decoder"),
         flags=(
             *WRITING,
-            Flag("predict", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
-            Flag(
-                "look attribute beams", "speaker", str, "Name of the speaker who responds, if the data names speakers."
-            ),
+            Flag("predict", "speaker", str, _SPEAKER),
+            Flag("look attribute beams", "speaker", str, _SPEAKER),
             *TARGET,
             LOOK_BEAM,
             *GATES,
@@ -164,10 +168,7 @@ SPECS = {
         summary="Forecast series of numbers.",
         example="sales.csv",
         interfaces=("series",),
-        flags=(
-            Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", least=1, most=100_000),
-            UNITS,
-        ),
+        flags=(_HORIZON, UNITS),
         uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
         next_command="heed predict {run} --input FILE",
     ),
@@ -178,16 +179,7 @@ SPECS = {
         interfaces=("pair_decoder",),
         num_files=(1, 2),
         files="two parallel files, documents first, or one with both sides",
-        flags=(
-            *WRITING,
-            Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
-            Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
-            *TARGET,
-            ATTRIBUTION,
-            BESIDE,
-            LOOK_BEAM,
-            *GATES,
-        ),
+        flags=(*WRITING, _PREFIX, _ALIGN, *TARGET, ATTRIBUTION, BESIDE, LOOK_BEAM, *GATES),
         uses=("heed predict {run} --input documents.txt", "heed look {run} TEXT", "heed evaluate {run}"),
     ),
     "table": TaskSpec(
@@ -210,20 +202,8 @@ SPECS = {
         interfaces=("encoder",),
         per_token=True,
         flags=(
-            JSON,
-            SORT,
-            Flag(
-                "predict",
-                "columns",
-                bool,
-                "Read --input as a column file; write it with predicted tags.",
-                default=False,
-            ),
-            ERRORS,
-            ATTRIBUTION,
-            BESIDE,
-            *GATES,
-            PIECES,
+            *(JSON, SORT, Flag("predict", "columns", bool, _COLUMNS, default=False)),
+            *(ERRORS, ATTRIBUTION, BESIDE, *GATES, PIECES),
         ),
         pretrained=("google-bert/bert-base-cased", "google-bert/bert-base-multilingual-cased"),
         checkpoints="tags",
@@ -241,8 +221,8 @@ SPECS = {
         takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
         flags=(
             *WRITING,
-            Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
-            Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
+            _PREFIX,
+            _ALIGN,
             Flag(
                 "predict",
                 "engine",

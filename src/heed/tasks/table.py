@@ -141,7 +141,7 @@ def baselines(run: Run) -> Baselines:
 
     every = {
         "mean" if number else "majority class": None,
-        **{f"{name}{note}": estimator for name, estimator in estimators.items()},
+        **{name + note: fitted for name, fitted in estimators.items()},
     }
     return {name: partial(predict, estimator) for name, estimator in every.items()}
 
@@ -149,10 +149,8 @@ def baselines(run: Run) -> Baselines:
 def most_updates(work: Work) -> int:
     """A thousand updates, or 300 passes if these are more."""
     training: Any = work.config.training
-    updates_per_pass: int = math.ceil(
-        len(work.splits.examples["train"]) / (training.batch_tokens * training.accumulate)
-    )
-    return max(_UPDATES, _PASSES * updates_per_pass)
+    per_pass: int = math.ceil(len(work.splits.examples["train"]) / (training.batch_tokens * training.accumulate))
+    return max(_UPDATES, _PASSES * per_pass)
 
 
 TASK = Task(

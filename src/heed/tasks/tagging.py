@@ -267,9 +267,7 @@ def _shading(head: Tags, prediction: TagPrediction, axis: Axis) -> Shading:
     else:
         tagged = entities(prediction.tags)
     spans = tuple(TagSpan(start, stop, label, types.index(label)) for label, start, stop in tagged)
-    others = tuple(
-        "else " + ", ".join(f"{tag} {probability:.3f}" for tag, probability in best) for best in prediction.others
-    )
+    others = tuple("else " + ", ".join(f"{tag} {p:.3f}" for tag, p in best) for best in prediction.others)
     title = "Each word's tag" if prediction.plain else "Entities"
     return Shading(title, axis, prediction.probabilities, 1.0, prediction.tags, others, spans)
 

@@ -382,10 +382,7 @@ def look_at(
         for view in (*encoder_words, *decoder_words)
     ]
     tokens = sides["source"][0]
-    unknown, replaced = (
-        tokenizer.unknown_in(source),
-        () if isinstance(seen.typed, str) else seen.typed.values(),
-    )
+    unknown, replaced = tokenizer.unknown_in(source), () if isinstance(seen.typed, str) else seen.typed.values()
     notes = notes_on(unknown, edits, choice.hidden([*encoder, *decoder]), replaced=replaced)
     nets = networks(seen.reading, len(tokens.axis))
     read_nets = [(replace(net, kind=f"encoder {net.kind}"), sides["source"][1]) for net in nets]
@@ -669,9 +666,8 @@ class TranslationOutputs(WritingOutputs):
             return None
         names, first = (reads.text_columns, None) if reads.documents else (("source",), 0)
         trained = data.train if data.origin == "files" else ()
-        return inputs_in(
-            path, [NamedField("text", data.columns.source, names)], findings, trained=trained, default=first
-        )
+        field = NamedField("text", data.columns.source, names)
+        return inputs_in(path, [field], findings, trained=trained, default=first)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
         further = {name: self.options[name] for name in ("prefix", "engine") if name in self.options}

@@ -327,9 +327,8 @@ def by_turns_read(measure: Measure, read: Sequence[int]) -> list[dict[str, Any]]
     scores = []
     for first, last in length_buckets(read):
         inside = [n for n, count in enumerate(read) if first <= count <= last]
-        scores.append(
-            {"first": first, "last": last, "responses": len(inside), measure.name: measure.of(inside).score()}
-        )
+        score = measure.of(inside).score()
+        scores.append({"first": first, "last": last, "responses": len(inside), measure.name: score})
     return scores
 
 

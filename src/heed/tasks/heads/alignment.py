@@ -451,9 +451,8 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
     if not run.model.aligns:
         return {}
     aligned = links_at(run, place_of(run), pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
-    links = [
-        _character_links(*both) if both[0].links is None else both[0].links for both in zip(pairs, aligned, strict=True)
-    ]
+    both = zip(pairs, aligned, strict=True)
+    links = [_character_links(pair, cells) if pair.links is None else pair.links for pair, cells in both]
     layers, first = layers_of(run.model, run.config.model.name), len(run.task.input.frame[0])
     right: dict[int, Any] = {}
     linked = 0

@@ -97,10 +97,8 @@ def score_texts(
     for places, ids, scores in zip(spans, rows, score_ids(input, model, rows, stride, ranks), strict=True):
         count = len(places)
         last = scores.part(slice(count, None)) if end else None
-        text_scores = vars(scores.part(slice(0, count)))
-        results.append(
-            TokenScores(**text_scores, ids=ids[:count], spans=places, end=last, unknown_token=special.unknown)
-        )
+        part = vars(scores.part(slice(0, count)))
+        results.append(TokenScores(**part, ids=ids[:count], spans=places, end=last, unknown_token=special.unknown))
     return results
 
 

@@ -532,9 +532,8 @@ def form_of(work: Work) -> None:
 def _plain(work: Work, sizing: Sizing) -> PictureInput:
     """The input for pictures of a size whose mean and deviation are not known."""
     plain = Normalisation((0.5,) * sizing.channels, (0.25,) * sizing.channels)
-    return cast(PictureInput, work.input).of(
-        PictureForm(sizing, plain), work.config.data, cast(PictureSplits, work.splits)
-    )
+    input, splits = cast(PictureInput, work.input), cast(PictureSplits, work.splits)
+    return input.of(PictureForm(sizing, plain), work.config.data, splits)
 
 
 def _fitting(work: Work, sizing: Sizing) -> Sizing:

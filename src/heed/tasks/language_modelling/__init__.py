@@ -409,11 +409,8 @@ class LanguageModelOutputs(TextOutputs):
         for choice in self._choices:
             whole = join(text, choice)  # a word may be another token without the space before it
             encoded = tokenizer.encode(whole)
-            places = [
-                span
-                for token, span in zip(encoded.ids, encoded.spans, strict=True)
-                if token == tokenizer.special.unknown
-            ]
+            spans = zip(encoded.ids, encoded.spans, strict=True)
+            places = [span for token, span in spans if token == tokenizer.special.unknown]
             unknown += [whole[start:stop].strip() for start, stop in places if stop > len(text)]
         return unknown
 
