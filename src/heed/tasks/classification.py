@@ -46,7 +46,7 @@ from heed.tasks.contracts import Batch
 from heed.tasks.heads.number import LabelsOrNumber, mean_number
 from heed.tasks.heads.pooled import (
     ALONE,
-    MOST_FITTED,
+    MAX_FITTED,
     NAME,
     NETWORK,
     Classifier,
@@ -148,9 +148,9 @@ class ClassificationConfig(TextConfig):
     """How it is scored."""
 
 
-MOST_WORDS = 200
+MAX_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""
-_MOST = 12
+_MAX_NGRAMS = 12
 """Largest number of n-grams listed."""
 _READ_BY_NETWORK = f"; read as the unknown token by the network, not by the n-grams, marked {UNSEEN}"
 """End of the note on words never seen in training where n-grams stand beside the network."""
@@ -186,7 +186,7 @@ def answer_of(work: Any, model: Classifier, encoded: Cut, words: Words, typed: I
 
 def contributions_of(work: Any, answer: Answer, axis: Axis, label: str) -> Shading | None:
     """Drop in the probability of a label without each word, of the words on `axis`; None for a single word, or many."""
-    if not 1 < len(axis) <= MOST_WORDS:
+    if not 1 < len(axis) <= MAX_WORDS:
         return None
     output = work.head.labels.index(label) if work.head.several else 0
     falls = (answer.whole - answer.without)[:, output] * (-1 if work.head.several and not answer.chosen[output] else 1)
@@ -290,7 +290,7 @@ def _listed(work: Any, title: str, parts: Iterable[tuple[str, float, str]], labe
 
     In `title`, "count" is replaced, and "score" by the score of what.
     """
-    best = sorted(parts, key=lambda part: -abs(part[1]))[:_MOST]
+    best = sorted(parts, key=lambda part: -abs(part[1]))[:_MAX_NGRAMS]
     axis = Axis("text", "n-gram", tuple(name for name, _, _ in best))
     sums = tuple(value for _, value, _ in best)
     remarks = tuple(remark for _, _, remark in best)
@@ -353,8 +353,8 @@ def look_at_text(
     answer = answer_of(work, model, encoded, read, typed)
     if contributions and not edits:
         further.append(contributions_of(work, answer, read.axis, label))
-        if len(words.axis) > MOST_WORDS:
-            notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
+        if len(words.axis) > MAX_WORDS:
+            notes.append(f"contributions of words are measured only for texts of up to {MAX_WORDS} words")
     lengths = [*map(len, encoded.sentences)]
     sentences = sentences_of(drawn, lengths)
     look = look_of(
@@ -376,7 +376,7 @@ def look_at_text(
         shadings: Sequence[Shading | None] = level_shadings(seen, choice, lengths, drawn, sentences.axis)
     else:
         classified = model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
-        shadings = [_shading_of_map(map, model.has_cls and classified) for map in look.maps if map.is_distribution]
+        shadings = [_shading_of_map(m, model.has_cls and classified) for m in look.maps if m.is_distribution]
     states = states_of_words(model, seen, drawn, len(ids))
     frames = [EncoderFrame(i, *of, {}) for i, of in enumerate(zip(drawn.axis.labels, states, strict=False))]
     return replace(
@@ -384,7 +384,7 @@ def look_at_text(
         names=("text", "label"),
         second=example.second or "",
         answer=answer,
-        maps=tuple(map for map in look.maps if map.mechanism != "pooling" or len(map.query) > 1),
+        maps=tuple(m for m in look.maps if m.mechanism != "pooling" or len(m.query) > 1),
         encoder=tuple(frames) or look.encoder,
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         no_steps="" if frames or look.encoder else AT_ONCE,
@@ -492,7 +492,7 @@ def is_default(config: Any) -> bool:
 
 def longest(work: Work) -> int:
     """Length of the longest n-grams beside a network that nobody chose, unless there is much text."""
-    few = is_default(work.config) and characters_of(work.splits.examples["train"]) <= MOST_FITTED
+    few = is_default(work.config) and characters_of(work.splits.examples["train"]) <= MAX_FITTED
     return LONGEST if few else 0
 
 
@@ -516,7 +516,7 @@ def baselines(run: Any) -> Baselines:
     if isinstance(run.head, TextNumber):
         return mean_number(run)
     if (train := run.training_examples()) is not None:
-        train = sample_of(train, MOST_FITTED)
+        train = sample_of(train, MAX_FITTED)
 
         @cache
         def machine() -> TfidfClassifier:

@@ -91,7 +91,7 @@ class SummarisationConfig(TranslationConfig):
         return self
 
 
-MOST = 500
+MAX_DOCUMENTS = 500
 """Largest number of documents on which the length is chosen."""
 _WORDS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
 _SENTENCES = (1, 2, 3, 5)
@@ -112,7 +112,7 @@ class Lead:
     @classmethod
     def chosen(cls, pairs: Sequence[Pair]) -> Lead:
         """The length with the highest ROUGE-2, then ROUGE-1, on documents with known summaries."""
-        pairs = pairs[:MOST]
+        pairs = pairs[:MAX_DOCUMENTS]
         references = [pair.target for pair in pairs]
         longest = max(len(pair.source.split()) for pair in pairs)
         every = [cls(count, "word") for count in _WORDS if count <= longest]

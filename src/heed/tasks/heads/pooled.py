@@ -31,7 +31,7 @@ from heed.tasks.work import Work
 
 NAME, ALONE, NETWORK = "TF-IDF and a linear SVM", "the n-grams of this run alone", "the network of this run alone"
 _WORDS = r"\w+|[^\w\s]"
-MOST_FITTED = 40_000_000
+MAX_FITTED = 40_000_000
 """Largest number of characters of training text used, about half a minute's work; of more, a sample is used."""
 _BYTES = 14
 """Memory of fitting for each character; 20 for IMDb and 48 for SST-2, but what training has freed is used again."""
@@ -39,7 +39,7 @@ _BYTES = 14
 
 def fitting_memory(characters: int) -> int:
     """Bytes that fitting the baseline to training texts of this many characters takes."""
-    return _BYTES * min(characters, MOST_FITTED)
+    return _BYTES * min(characters, MAX_FITTED)
 
 
 class TfidfClassifier:
@@ -53,7 +53,7 @@ class TfidfClassifier:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.svm import LinearSVC
 
-        step = 1 + sum(map(len, texts)) // MOST_FITTED
+        step = 1 + sum(map(len, texts)) // MAX_FITTED
         texts, labels = texts[::step], labels[::step]
         self._several = several
         self._labels = sorted({label for chosen in labels for label in chosen})

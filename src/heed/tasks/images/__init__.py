@@ -401,13 +401,13 @@ class ImagesExaminer(LabelExaminer):
         shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
         figures = []
         for name in ("gradient", *(["rollout"] if look.attention is not None else [])):
-            map = look.maps(name, Choice(), None, look.label())[0]
-            tag = picture_tag(laid_over(picture, map, shape), f"{map.title}, largest {map.largest:.3g}")
+            shown = look.maps(name, Choice(), None, look.label())[0]
+            tag = picture_tag(laid_over(picture, shown, shape), f"{shown.title}, largest {shown.largest:.3g}")
             figures.append((tag, _MAP_NAMES[name]))
         return draw("outputs", run.head.predict(look.answer).summary(), figures, source="tasks/images/draw.html")
 
 
-_MOST_NUMBERS = 20_000_000
+_MAX_NUMBERS = 20_000_000
 """Largest number of values in the training pictures used, and of distances computed at a time: some seconds for ten
 thousand pictures. Of very many training pictures, only every n-th is used."""
 
@@ -417,7 +417,7 @@ def baselines(run: Run) -> Baselines:
     if (pictures := run.training_examples()) is None:
         return {}
     store: Any = run.input.encode(pictures)
-    places = range(0, len(store), 1 + len(store) * math.prod(store.sizing.shape) // _MOST_NUMBERS)
+    places = range(0, len(store), 1 + len(store) * math.prod(store.sizing.shape) // _MAX_NUMBERS)
     pixels = torch.from_numpy(np.concatenate([*store.parts(places)])).flatten(1).float()
     near, squares = [pictures[i] for i in places], pixels.square().sum(1)
     answers: list[Prediction] = [LabelPrediction(picture.label, (picture.label,), 0.0, {}) for picture in near]
@@ -428,7 +428,7 @@ def baselines(run: Run) -> Baselines:
         asked: Any = run.input.encode(examples)
         nearest: list[int] = []
         for part in asked.parts():
-            for rows in torch.from_numpy(part).flatten(1).float().split(max(1, _MOST_NUMBERS // len(pixels))):
+            for rows in torch.from_numpy(part).flatten(1).float().split(max(1, _MAX_NUMBERS // len(pixels))):
                 # |a - b|^2 without |a|^2, which is the same for all b; of equally near pictures the first
                 nearest += torch.addmm(squares, rows, pixels.T, alpha=-2.0).argmin(1).tolist()
         return [answers[i] for i in nearest]

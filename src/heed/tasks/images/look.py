@@ -111,7 +111,7 @@ class Looking:
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with the effect of other weights on the label; without it if there are many maps."""
-        if self.patches is None or not 0 < sum(map.opens is not None for map in maps) <= MOST_MAPS:
+        if self.patches is None or not 0 < sum(m.opens is not None for m in maps) <= MOST_MAPS:
             return maps
 
         def scores(rows: Tensor) -> Tensor:
@@ -123,11 +123,11 @@ class Looking:
         places = [f"{row},{column}" for row in range(self.patches.grid[0]) for column in range(self.patches.grid[1])]
         key, tried = Axis("picture", "patch", ("class",) * leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
-            for map in maps:
-                outside = map.weights.new_full((leading,), map.outside / max(1, leading))
-                row = torch.cat([outside, map.weights.flatten()]).unsqueeze(0)
-                effect = None if map.opens is None else effect_of(answer, row, key, map.opens)
-                tried.append(replace(map, effect=effect))
+            for shown in maps:
+                outside = shown.weights.new_full((leading,), shown.outside / max(1, leading))
+                row = torch.cat([outside, shown.weights.flatten()]).unsqueeze(0)
+                effect = None if shown.opens is None else effect_of(answer, row, key, shown.opens)
+                tried.append(replace(shown, effect=effect))
         return tried
 
     def _answer(self, tokens: Tensor, scores: Callable[[Tensor], Tensor]) -> Answer:
@@ -308,7 +308,7 @@ def look_at_picture(
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(work.head)
     scored = look.label(label)
-    drawn = [map for kind in maps or usual for map in look.maps(kind, choice, patch, scored)]
+    drawn = [shown for kind in maps or usual for shown in look.maps(kind, choice, patch, scored)]
     drawn = drawn if lacks_classes(work.head) else look.with_effects(drawn)
     notes: list[str] = []
     if attribution is not None:

@@ -514,7 +514,7 @@ def with_tokenizer(config: LanguageModelConfig) -> LanguageModelConfig:
 
 _STRENGTH = 5.0
 """m of `Trigram`."""
-_MOST = 20_000_000
+_MAX_COUNTED = 20_000_000
 """Tokens that are counted: the first ones of the training data."""
 _LARGEST = np.iinfo(np.int64).max
 
@@ -530,7 +530,7 @@ class Trigram:
     """
 
     def __init__(self, ids: Sequence[int] | NDArray[np.int64], vocab_size: int) -> None:
-        stream = keys = np.asarray(ids[:_MOST], dtype=np.int64)
+        stream = keys = np.asarray(ids[:_MAX_COUNTED], dtype=np.int64)
         self._size, self._count = vocab_size, len(stream)
         self._grams, self._last = [], []
         for n in (1, 2, 3):

@@ -312,7 +312,7 @@ class PretrainingOutputs(TextOutputs):
 
 
 _WORD = re.compile(r"\w+")
-_MOST_PAIRS = 20_000
+_MAX_PAIRS = 20_000
 """Largest number of training pairs that the baseline is fitted to."""
 
 
@@ -347,7 +347,7 @@ def baselines(run: Run) -> Baselines:
     if not objectives(run.config).next_sentence or run.training_examples() is None:
         return {}
     train = pairs_of(run.task.encoded("train"))
-    train = train.select(range(0, len(train), max(1, -(-len(train) // _MOST_PAIRS))))
+    train = train.select(range(0, len(train), max(1, -(-len(train) // _MAX_PAIRS))))
     if len({*train.labels.tolist()}) < 2:
         return {}
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=1e3, solver="newton-cholesky"))

@@ -113,7 +113,7 @@ FOLLOWS, FOLLOWS_NOT, NO_QUESTION = 0, 1, -1
 _NEAR = 16
 """Number of rows of similar length that exchange their second texts."""
 _TRIES = 20
-_LEAST = 10
+_MIN_WORDS = 10
 """Smallest number of words of each text of a training pair, at the end of a document."""
 Places = NDArray[np.int64]
 
@@ -214,7 +214,7 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
         middle = stop
     elif cut.words is not None:
         count = stop - begin
-        min_words = 2 * min(_LEAST, cut.words) if shifts else 2 * cut.words
+        min_words = 2 * min(_MIN_WORDS, cut.words) if shifts else 2 * cut.words
         middle = np.where(count >= min_words, begin + count // 2, stop)
     else:
         middle = begin + 1 + np.floor(generator.random(len(begin)) * (stop - begin - 1)).astype(np.int64)
@@ -412,7 +412,7 @@ def check_pairs(rows: Rows, cut: Cut) -> None:
 
 
 _WINDOW = 5
-_MOST = 20_000_000
+_MAX_COUNTED = 20_000_000
 """Tokens that are counted, from the beginning of the text: more would change the embeddings of rare tokens only."""
 _TOGETHER = 4_000_000
 """Tokens whose neighbours are counted at once."""
@@ -457,7 +457,7 @@ def fill_from_neighbours(embedding: nn.Embedding, passages: Passages) -> Counted
     Differs from the paper: the factors are scaled as a whole to one deviation.
     """
     size, width = embedding.weight.shape
-    ids, starts = passages.ids[:_MOST], passages.starts
+    ids, starts = passages.ids[:_MAX_COUNTED], passages.starts
     counts = _neighbours(ids, starts, size)
     vectors = _factors(counts, width)
     present = np.flatnonzero(np.asarray(counts.sum(1)).ravel())
