@@ -39,7 +39,7 @@ from heed.tasks.base.writing import (
 from heed.tasks.contracts import Batch, Facts, NoOptions
 from heed.tasks.heads.alignment import align, aligned_counts, replace_unknown
 from heed.tasks.heads.written import TextScores, Written, settings
-from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
+from heed.tasks.inputs.few_pairs import counterparts, inherited_part, with_body
 from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.inputs.supervision import attention_loss, check_model, supervised_weights
 from heed.tasks.translation.look import contrast, explain, lens_reads, look_at
@@ -307,7 +307,7 @@ def taken_from(
     work: Any, parent: Any, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
 ) -> Mapping[str, str] | None:
     """The tensors of the part of another run that is taken."""
-    part = taken_part(work.config, parent)
+    part = inherited_part(work.config, parent)
     return None if part is None else counterparts(part, parent.task.config.model.name, own, prefix, given)
 
 
