@@ -128,7 +128,7 @@ class Pass:
         return len(pieces) * int(self.costs[np.asarray(pieces)].max(0).sum())
 
 
-def listed(batches: Sequence[list[int]], *examples: Sequence[Any]) -> Sequence[list[int]]:
+def as_list(batches: Sequence[list[int]], *examples: Sequence[Any]) -> Sequence[list[int]]:
     """Batches as a list; of examples on disk, which may be millions, lists would take more memory than all else."""
     return batches if any(isinstance(part, StoredExamples) for part in examples) else list(batches)
 
@@ -314,7 +314,7 @@ class Input(Part):
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
-        batches = listed(plan_pass(costs, work.config.training.batch_tokens, *draw), work.splits.examples[split])
+        batches = as_list(plan_pass(costs, work.config.training.batch_tokens, *draw), work.splits.examples[split])
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:

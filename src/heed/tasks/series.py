@@ -296,7 +296,7 @@ class SeriesOutputs(FileOutputs):
 
     def write_file(self, path: Path) -> list[str]:
         series = self.run.input.read(path)
-        (forecast,) = self.run.predicted(self.run.input.unknown(series), horizon=self.options["horizon"])
+        (forecast,) = self.run.predicted(self.run.input.continuations(series), horizon=self.options["horizon"])
         lines = [part.timeline for part in series if part.timeline is not None]
         uneven = [line.column.names[0] for line in lines if line.step is None]
         if uneven:

@@ -63,7 +63,7 @@ from heed.tasks.base.writing import (
 from heed.tasks.contracts import Batch, Facts, NoOptions
 from heed.tasks.heads.alignment import align, aligned_counts, known_links, replace_unknown
 from heed.tasks.heads.written import TextScores, Written, settings
-from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
+from heed.tasks.inputs.few_pairs import counterparts, inherited_part, with_body
 from heed.tasks.inputs.pairs import Pairs as PairInput
 from heed.tasks.inputs.supervision import attention_loss, check_model, supervised_weights
 from heed.tasks.work import Baselines, Looks, Task
@@ -709,7 +709,7 @@ def taken_from(
     work: Any, parent: Any, tensors: Mapping[str, Tensor], prefix: str, parent_tensors: dict[str, Tensor]
 ) -> Mapping[str, str] | None:
     """The tensors to copy from the configured part of a parent run, its encoder, decoder or both."""
-    part = taken_part(work.config, parent)
+    part = inherited_part(work.config, parent)
     return None if part is None else counterparts(part, parent.task.config.model.name, tensors, prefix, parent_tensors)
 
 

@@ -37,7 +37,7 @@ Learned = tuple[C, Sequence[TextTokenizer], int]
 """The configuration with the kind and size of the tokenizers, these, and the number of examples in their training."""
 
 
-def learned(
+def cached_tokenizers(
     config: C, corpora: Sequence[Sequence[Example]], learn: Callable[[], Learned[C]], **what: Any
 ) -> Learned[C]:
     """The result of `learn` for the texts of corpora, from the cache if it is there.

@@ -46,7 +46,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import Body
 from heed.tasks.base.transfer import Parent
-from heed.tasks.base.vocabulary import Learned, learned
+from heed.tasks.base.vocabulary import Learned, cached_tokenizers
 from heed.training.device import choose_device
 
 
@@ -143,7 +143,7 @@ _FOR_FEW_PAIRS: Mapping[str, Any] = {
 """Fields for few pairs, unless the user gave them (docs/benchmarks.md has the effect of each)."""
 
 
-def few_because(config: Any, num_pairs: int) -> str | None:
+def few_reason(config: Any, num_pairs: int) -> str | None:
     """Why settings for few pairs apply to this number of training pairs, for people; None if they do not."""
     if num_pairs < FEW_PAIRS:
         return f"fewer than {FEW_PAIRS:,} pairs"
@@ -163,7 +163,7 @@ def for_few_pairs(config: Any, num_pairs: int, body: type[Body]) -> Any:
     """
     text = not config.data.is_embedded and config.tokenizer.kind != "char"
     fits = text and config.model.size == "auto" and "scarce" in body.config_class.sizes
-    if not fits or (why := few_because(config, num_pairs)) is None:
+    if not fits or (why := few_reason(config, num_pairs)) is None:
         return config
     fields = {**_FOR_FEW_PAIRS}
     aligned = max(_MAX_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
@@ -241,7 +241,7 @@ def learn_tokenizers(
         decided = with_tokenizer(config, chain.from_iterable(sample), count)
         return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
 
-    decided, trained, used = learned(config, corpora, learn)
+    decided, trained, used = cached_tokenizers(config, corpora, learn)
     remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
     return decided, (tokenizers.get("source", trained[0]), tokenizers.get("target", trained[-1])), remark
 
@@ -267,7 +267,7 @@ _GPT_ACTIVATIONS = {"gelu": "gelu_tanh", "gelu_exact": "gelu"}
 """GPT's names of activations -> their names here, where they differ."""
 
 
-def taken_part(config: Any, parent: Parent) -> Part | None:
+def inherited_part(config: Any, parent: Parent) -> Part | None:
     """The part to take from a parent; None for all of a translator.
 
     Raises:
@@ -299,7 +299,7 @@ def with_body(config: Any) -> Any:
             raise ConfigError(f"model.take is {section.take}, but model.from names no run to take it from")
         return config
     parent = Parent.open(section.from_, "model.from")
-    part, parent_model = taken_part(config, parent), parent.task.config.model
+    part, parent_model = inherited_part(config, parent), parent.task.config.model
     if part is None or parent_model.name not in _DEFAULTS:
         return config
     if "name" in section.model_fields_set and section.name != _MODEL:

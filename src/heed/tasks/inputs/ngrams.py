@@ -72,12 +72,12 @@ def words_of(text: str) -> list[str]:
     return [intern(text[start:end]) for start, end in split_words(text)]
 
 
-def _of_words(words: Words, longest: int) -> list[str]:
+def _word_grams(words: Words, longest: int) -> list[str]:
     return [" ".join(words[i : i + n]) for n in range(1, longest + 1) for i in range(len(words) - n + 1)]
 
 
 @lru_cache(1 << 16)
-def _within(word: str, longest: int) -> tuple[str, ...]:
+def _grams_within(word: str, longest: int) -> tuple[str, ...]:
     spaced = f" {word[:_LONGEST_WORD]} "
     return tuple(spaced[i : i + n] for n in range(_SHORTEST, longest + 1) for i in range(len(spaced) - n + 1))
 
@@ -87,8 +87,8 @@ def _shown(part: str) -> str:
     return "-" * (part[0] != " ") + part.strip() + "-" * (part[-1] != " ")
 
 
-def _of_characters(words: Words, longest: int) -> list[str]:
-    return [part for word in words for part in _within(word, longest)]
+def _character_grams(words: Words, longest: int) -> list[str]:
+    return [part for word in words for part in _grams_within(word, longest)]
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Ngrams:
     def features(self, words: Words) -> tuple[list[int], Floats]:
         """The rows of the distinct n-grams that a text has and that were in training texts, and their values x."""
         rows, values = [], [np.zeros(0, np.float32)]
-        grams = _of_words(words, self.fit.longest), _of_characters(words, self.fit.characters)
+        grams = _word_grams(words, self.fit.longest), _character_grams(words, self.fit.characters)
         for row_of, text_grams in zip(self._rows, grams, strict=True):
             known_rows = sorted({row_of[gram] for gram in text_grams if gram in row_of})
             rows += known_rows
@@ -164,7 +164,7 @@ class Ngrams:
     def held_out_logits(self, texts: Sequence[T], words: Callable[[T], Words], targets: Targets) -> Tensor:
         """For each text of `learn` the logits of n-grams that were fitted without it, `(texts, outputs)`."""
         used, lengths = np.arange(0, len(texts), self.fit.step), (self.fit.longest, self.fit.characters)
-        counts, num_words, _ = _counted([words(text) for text in select(texts, used)], lengths, len(self.bias))
+        counts, num_words, _ = _count([words(text) for text in select(texts, used)], lengths, len(self.bias))
         held_out = _held_out(counts, num_words, targets.of(used), self.fit, range(_PARTS))
         return self._completed(texts, words, held_out * np.float32(self.fit.scale))
 
@@ -253,7 +253,7 @@ def learn(
     documents, targets = [words(text) for text in select(texts, used)], targets.of(used)
     few = np.arange(0, len(used), max(1, min(round(work / step), len(used) // _FEWEST)))
     whole, folds = len(few) == len(used), _PARTS if len(few) <= _FEW else 2
-    counted = cache(lambda *lengths: _counted(documents, lengths, targets.true.shape[1]))
+    counted = cache(lambda *lengths: _count(documents, lengths, targets.true.shape[1]))
 
     def tried(longest: int, characters: int, loss: str, strength: float) -> tuple[float, Fit, Floats]:
         fit = Fit(longest, characters, loss, strength, step, len(used))
@@ -290,13 +290,13 @@ def usual_characters(size: int, work: float) -> int:
     return CHARACTERS if size <= _MAX_CHARACTERS and work <= 1 else 0
 
 
-def _counted(documents: Sequence[Words], lengths: tuple[int, ...], num_outputs: int) -> tuple[csr_matrix, int, Names]:
+def _count(documents: Sequence[Words], lengths: tuple[int, ...], num_outputs: int) -> tuple[csr_matrix, int, Names]:
     """1 if a text has an n-gram, `(texts, rows)`, the number of n-grams of words, and all n-grams."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import CountVectorizer
 
     counts, names = [], []
-    for grams, longest in zip((_of_words, _of_characters), lengths, strict=True):
+    for grams, longest in zip((_word_grams, _character_grams), lengths, strict=True):
         if longest:
             settings = {"binary": True, "dtype": np.float32, "max_features": min(_ROWS, _NUMBERS // num_outputs)}
             vectorizer = CountVectorizer(analyzer=partial(grams, longest=longest), **settings)

@@ -29,14 +29,14 @@ from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, counted_are, sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
-from heed.tasks.contracts import Batch, Draw, Pass, Sized, listed
+from heed.tasks.contracts import Batch, Draw, Pass, Sized, as_list
 from heed.tasks.inputs.few_pairs import (
     auto_size,
-    few_because,
+    few_reason,
     for_few_pairs,
+    inherited_part,
     learn_tokenizers,
     open_pairs,
-    taken_part,
 )
 from heed.tasks.inputs.supervision import Supervision
 from heed.tasks.inputs.tokens import SAMPLES, Tokens, file_of
@@ -94,7 +94,7 @@ class TrainingSet:
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
-        return listed(plan_pass(costs, batch_tokens, seed, epoch, chosen), *(c.examples for c in self._corpora))
+        return as_list(plan_pass(costs, batch_tokens, seed, epoch, chosen), *(c.examples for c in self._corpora))
 
 
 def pair_kind(names: Names = SIDES) -> Kind:
@@ -149,7 +149,7 @@ class Pairs(Tokens):
         count = sum(map(len, corpora))
         config_before, config = config, for_few_pairs(config, count, body_class(config.model.name, ("pair_decoder",)))
         if config is not config_before:
-            why = few_because(config_before, count)
+            why = few_reason(config_before, count)
             splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
         if parent is None:
             config, (source, target), remark = learn_tokenizers(config, corpora, _of_parent(config))
@@ -423,7 +423,7 @@ def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     if config.model.from_ is None or config.tokenizer.model_fields_set:
         return {}
     parent = Parent.open(config.model.from_, "model.from")
-    if (part := taken_part(config, parent)) is None:
+    if (part := inherited_part(config, parent)) is None:
         return {}
     by_kind = parent.task.tokenizers()
     sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]

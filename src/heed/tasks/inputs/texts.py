@@ -109,7 +109,7 @@ class Texts(Tokens):
         if self.is_fitted or not _ngrams(work.config):
             return texts
         # Fitting takes as long as a whole trial.
-        return replace(texts, fit=None if work.is_trial else cache(partial(_learned, work, texts)))
+        return replace(texts, fit=None if work.is_trial else cache(partial(_fit_ngrams, work, texts)))
 
     def start(self, model: Any, work: Any) -> dict[str, Started]:
         started = super().start(model, work)
@@ -336,7 +336,7 @@ class Texts(Tokens):
         return [piece for part in self.split(self.example_of(text)) for piece in self.tokenizer.unknown_in(part)]
 
 
-def _learned(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:
+def _fit_ngrams(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:
     """The linear part for the settled configuration of a run."""
     fields, train = work.config.model.settings, work.splits.examples["train"]
     lengths, targets = (fields["ngrams"], fields["ngram_characters"]), work.head.linear_targets(work.truths("train"))

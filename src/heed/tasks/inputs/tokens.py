@@ -32,10 +32,10 @@ from heed.tasks.base.vocabulary import (
     Coverage,
     Learned,
     adapted,
+    cached_tokenizers,
     embedding_of,
     fill,
     find_vectors,
-    learned,
     size_for,
     width_field,
     with_words,
@@ -111,7 +111,7 @@ class Tokens(Input):
         train, reading = splits.examples["train"], replace(self, config=config)
         if parent is None:
             config_before, by = config, config.data.model_dump(mode="json", include={"columns", "imported"})
-            config, (tokenizer,), used = learned(config, [train], lambda: reading._learned(train), reading=by)
+            config, (tokenizer,), used = cached_tokenizers(config, [train], lambda: reading._train(train), reading=by)
             if config.tokenizer.kind == "unigram" and config_before.tokenizer.kind == "auto":
                 splits.remarks.append("tokenizer.kind is unigram: the script of the texts has no spaces between words")
             if used < len(train):
@@ -124,7 +124,7 @@ class Tokens(Input):
             splits.remarks += remarks
         return config, replace(self, tokenizers={"tokens": with_words(tokenizer, config.model)})
 
-    def _learned(self, train: Sequence[Any]) -> Learned[Any]:
+    def _train(self, train: Sequence[Any]) -> Learned[Any]:
         """Decide the kind and size of the tokenizer, and train it on the examples, or on a sample of those on disk."""
         sample = sample_of(train, self.sampled_bytes)
         config = self.decided([text for example in sample for text in self.texts_of(example)], train)

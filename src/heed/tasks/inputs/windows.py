@@ -316,13 +316,13 @@ class Windows(Standardised):
     def questions(self, rows: Any) -> tuple[Sequence[Stretch], bool]:
         index = getattr(rows, "index", None)
         named = str(index.name or "date") if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex) else ""
-        return self.unknown(self.series_of(rows), named), True
+        return self.continuations(self.series_of(rows), named), True
 
     def series_of(self, rows: Any) -> list[NamedSeries]:
         """The series in rows in any form that `predict` accepts."""
         return hold_series(rows, "series", self.config.data, self.columns)
 
-    def unknown(self, all_series: Sequence[NamedSeries], indexed: str = "") -> list[Stretch]:
+    def continuations(self, all_series: Sequence[NamedSeries], indexed: str = "") -> list[Stretch]:
         """The continuation to forecast of each series, read after its last gap; dates become the index `indexed`."""
         last = [series.numbers(self.columns)[[0, *series.gaps][-1] :] for series in all_series]
         named = [replace(series, indexed=indexed) for series in all_series]
@@ -469,7 +469,7 @@ def open_series(config: RunConfig, examples: Mapping[str, Sequence[Any]] | None 
         for path in files if examples is None and isinstance(files, list) else ():
             by_split[split] += read_series(Path(path), data, train[0].columns if train else None)
     columns = train[0].columns
-    config, remarks = settled(config, train)
+    config, remarks = with_series_settings(config, train)
     data = config.data
     every = [series for of_split in by_split.values() for series in of_split]
     remarks = [*dict.fromkeys(line for series in every for line in series.said), *remarks_on(every), *remarks]
@@ -514,7 +514,7 @@ def open_series(config: RunConfig, examples: Mapping[str, Sequence[Any]] | None 
     return SeriesSplits(split_examples, remarks=remarks, made=counts, config=config, names=columns)
 
 
-def settled(config: RunConfig, all_series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:
+def with_series_settings(config: RunConfig, all_series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:
     """The configuration with the format of the dates, the season and the window, and a remark on the season."""
     data: Any = config.data
     steps, rows = {series.step for series in all_series}, max(map(len, all_series))
