@@ -46,7 +46,7 @@ from heed.tasks.base.transfer import (
 )
 from heed.tasks.base.vocabulary import embedding_of
 from heed.tasks.base.writing import VALIDATED
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows, Sized
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows
 from heed.threads import threads_for
 from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss, Trainable
@@ -179,16 +179,12 @@ class Task:
     @property
     def size_fields(self) -> Mapping[str, str]:
         """Kind of row -> the field of `model` that counts such rows."""
-        return {kind: sized.field for kind, sized in self._sized.items()}
+        return {kind: sized.field for part in (self.input, self.head) for kind, sized in part.sized.items()}
 
     @property
     def alternatives(self) -> Mapping[str, tuple[str, ...]]:
         """Kind of row -> its possible names in another task, best first."""
-        return {kind: sized.alike for kind, sized in self._sized.items() if sized.alike}
-
-    @property
-    def _sized(self) -> dict[str, Sized]:
-        return {**self.input.sized, **self.head.sized}
+        return {kind: s.alike for part in (self.input, self.head) for kind, s in part.sized.items() if s.alike}
 
     def examiner_class(self) -> type[Any]:
         """The class that compares its runs."""

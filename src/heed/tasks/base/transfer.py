@@ -282,10 +282,9 @@ class Parent:
             size = parent_model.size if parent_model.size in config_class.sizes else section.size
             values = {"size": size, **fields, **values}
         changed = type(section).model_validate(values)
-        inherited = [name for name in values if name in changed.model_fields_set - set_by_user - {"from"}]
-        return config.model_copy(update={"model": changed}).because(
-            f"as in {self.path}", *(f"model.{name}" for name in inherited)
-        )
+        new = changed.model_fields_set - set_by_user - {"from"}
+        inherited = (f"model.{name}" for name in values if name in new)
+        return config.model_copy(update={"model": changed}).because(f"as in {self.path}", *inherited)
 
     def with_tokenizer(self, config: C) -> C:
         """The configuration with the parent's tokenizer section.
