@@ -19,10 +19,9 @@ from heed.show import pdf, png
 from heed.show.curves import Curves, Line, Panel, curves_scene, curves_to_text, panel_scene
 from heed.show.draw_html import shading_to_html
 from heed.show.draw_svg import map_scene, shading_scene
+from heed.show.image_files import fonts_for, to_pdf, to_png
 from heed.show.overview import overview_scene
 from heed.show.page import Cell, Row, draw, page
-from heed.show.pdf import to_pdf
-from heed.show.png import fonts_for, to_png
 from heed.show.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacked, to_svg
 from heed.show.shown import ShownCurves, ShownLook
 from heed.visible import lines
@@ -132,7 +131,7 @@ def drawn_pages():
     yield from (ShownCurves(curves).html(), to_svg(curves_scene(curves)))
     assert lines(curves_to_text(curves)) == curves_to_text(curves)
     yield draw(
-        "tabular", HOSTILE, [HOSTILE, "b"], [Row(HOSTILE, [HOSTILE, Cell(HOSTILE, kind="number", said=HOSTILE)])]
+        "tabular", HOSTILE, [HOSTILE, "b"], [Row(HOSTILE, [HOSTILE, Cell(HOSTILE, kind="number", tooltip=HOSTILE)])]
     )
     yield draw("results", [(HOSTILE, ["", HOSTILE], [Row(HOSTILE, [Cell(HOSTILE, best=True)])])], [HOSTILE])
     yield shading_to_html(PEOPLE)

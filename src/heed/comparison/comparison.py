@@ -60,11 +60,10 @@ from heed.comparison.results import (
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure
 from heed.show.curves import Curves, Line, Panel, curves_to_text
-from heed.show.document import Shown, framed
+from heed.show.document import Shown, framed, plain_values
 from heed.show.draw_html import map_to_html
 from heed.show.draw_svg import map_scene
 from heed.show.page import Cell
-from heed.show.plain import plain_values
 from heed.show.scene import Figure, Scene, abreast, check_figure, stacked
 from heed.show.shown import map_to_text
 from heed.storage.disk import check_output, make_folder, write_outputs

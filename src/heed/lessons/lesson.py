@@ -19,10 +19,9 @@ from heed.lessons.formulas import to_html, to_runs, with_runs
 from heed.lessons.parts import Check, Moment, Stage, Table, checks_table
 from heed.lessons.schema import LessonFile
 from heed.lessons.stages import build_stages
-from heed.show.document import Shown
+from heed.show.document import Shown, plain_values
 from heed.show.number_tables import table_scene, table_to_html, tables_to_lines
 from heed.show.page import page
-from heed.show.plain import plain_values
 from heed.show.scene import Figure, Label, Scene, check_figure, stacked
 from heed.storage.disk import write_outputs
 from heed.visible import clean, to_json, visible

@@ -176,7 +176,7 @@ class Served:
         opened = look.number(row, column, map=map)
         edit = look.setting(row, column, opened.weight, map=map)
         return {
-            "head": opened.opened.head,
+            "head": opened.breakdown.head,
             "weight": opened.weight,
             "html": opened.html(),
             "numpy": opened.numpy(),

@@ -1,4 +1,4 @@
-"""An answer of a model that can be computed again, and what it does under other weights, as data and as lines."""
+"""An answer of a model that can be recomputed, and the effect of other weights on it, as data and as lines."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from heed.watch.attribution import LEFT_OUT
 
 PROBABLE = "choice of tokens"
-"""What is compared of an output that was given, or found by beam search: the most probable tokens."""
-_MOST, _LOGITS = 64, 2**24
-"""Most inputs that are read in one pass, and rough number of logits that are computed together."""
+"""What is compared of a forced output, or of one from beam search: the most probable tokens."""
+_MAX_INPUTS, _LOGITS = 64, 2**24
+"""Maximum number of inputs of one pass, and rough number of logits that are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Answer:
     named: Callable[[int, int], str]  # an output with a class, for people: 'token 21 "mayo"'
     classes: Sequence[int] | None = None  # what was answered; None for the most probable
     words: Sequence[range] = ()  # the tokens of each word of the input
-    # what is compared, for people: "output", or what is known of it
+    # what is compared, for people: "output", or the known part of it
     compared: str = "output"
 
     @cached_property
@@ -57,7 +57,7 @@ class Answer:
     @property
     def at_once(self) -> int:
         """Inputs that are read in one pass."""
-        return max(1, min(_MOST, _LOGITS // max(1, self._plain.numel())))
+        return max(1, min(_MAX_INPUTS, _LOGITS // max(1, self._plain.numel())))
 
     @torch.no_grad()
     def probabilities(self, tokens: Tensor, mechanism: str = "") -> tuple[Tensor, Tensor]:
@@ -129,7 +129,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the output does when the weights of one map are replaced."""
+    """The effect on the output of replacing the weights of one map."""
 
     equal: Change
     key: Change  # the largest over the keys that were tried
@@ -137,7 +137,7 @@ class Effect:
     others: int  # keys with which the output is another one
     tried: int
     keys: int
-    compared: str = "output"  # what is the same, or another one; "" for a number, of which neither is said
+    compared: str = "output"  # what stays the same or changes; "" for a number, where only the change is printed
 
     @property
     def still(self) -> bool:
@@ -146,19 +146,19 @@ class Effect:
 
     @property
     def lines(self) -> list[str]:
-        """What was done and what came out, for people."""
+        """Each intervention and its result, for people."""
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
         form = ".2f" if self.compared else ".4g"
-        most = f"at most {self.key.size:{form}} (on {self.on}; {self.key.line(form)})"
+        largest = f"at most {self.key.size:{form}} (on {self.on}; {self.key.line(form)})"
         if not self.compared:
             return [
                 f"equal weights: {self.equal.line(form)}",
-                f"all weight on one of {tried}: a change of {most}",
+                f"all weight on one of {tried}: a change of {largest}",
             ]
         equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.compared}"
         other = f"another {self.compared} with {self.others}" if self.others else f"the same {self.compared} with each"
         return [
             f"equal weights: {equal} ({self.equal.line(form)})",
-            f"all weight on one key: {other} of {tried}, {most}",
+            f"all weight on one key: {other} of {tried}, {largest}",
             *([f"grey: the same {self.compared} under all of these weights"] if self.still else []),
         ]
