@@ -62,12 +62,9 @@ class Entry:
     @property
     def description(self) -> str:
         """Title, entropy and remarks in words."""
-        distance = (
-            [] if self.map.untrained is None else [f"distance from the untrained network {self.map.untrained:.2f}"]
-        )
-        return "; ".join(
-            [self.map.title, f"entropy {self.entropy:.2f}", *distance, *(remark.text for remark in self.remarks)]
-        )
+        parts, untrained = [self.map.title, f"entropy {self.entropy:.2f}"], self.map.untrained
+        parts += [] if untrained is None else [f"distance from the untrained network {untrained:.2f}"]
+        return "; ".join([*parts, *(remark.text for remark in self.remarks)])
 
     @property
     def short(self) -> str:
@@ -234,10 +231,9 @@ def _by_kind(rows: Sequence[Sequence[Entry]], width: int) -> list[str]:
 def overview_scene(maps: Sequence[Map], title: str, sort: str | None = None) -> Scene:
     """Thumbnails of at most 64 pixels as one drawing, with the entropy and the first remark of each map."""
     rows_by_group = groups(maps, sort)
-    widest = max((len(row) for rows in rows_by_group.values() for row in rows), default=1)
-    longest = max(
-        (len(entry.label(sort)) for rows in rows_by_group.values() for row in rows for entry in row), default=0
-    )
+    every_row = [row for rows in rows_by_group.values() for row in rows]
+    widest = max(map(len, every_row), default=1)
+    longest = max((len(entry.label(sort)) for row in every_row for entry in row), default=0)
     left, step = 16 + 26, max(_SIDE + _GAP, 6.2 * longest + 8)
     scene = Scene(max(520, left + widest * step), 0, f"{clean(title)}: overview of {len(maps)} maps")
     y = scene.write([clean(title)], 16, 28, "title", 22)

@@ -204,10 +204,8 @@ class Pictures(Abreast):
 def _(row: Pictures, width: int, color: bool) -> list[str]:
     blocks = []
     for _, panel in row.blocks:
-        shape = _text_shape(panel.look, max(8, min(_COLUMNS, (width - GAP) // 2)))
-        blocks.append(
-            _picture_block(panel.look, shape) if panel.map is None else _map_block(panel.map, panel.look, shape)
-        )
+        look, shape = panel.look, _text_shape(panel.look, max(8, min(_COLUMNS, (width - GAP) // 2)))
+        blocks.append(_picture_block(look, shape) if panel.map is None else _map_block(panel.map, look, shape))
     return side_by_side(blocks, width)
 
 

@@ -339,13 +339,8 @@ def _(map: Map, width: int, color: bool) -> list[str]:
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
     """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
-    texts = [map.caption, *map.effects]
-    head = [
-        clean(map.title),
-        axes_line(map),
-        *(line for text in texts for line in textwrap.wrap(clean(text), width)),
-        "",
-    ]
+    lines = [line for text in (map.caption, *map.effects) for line in textwrap.wrap(clean(text), width)]
+    head = [clean(map.title), axes_line(map), *lines, ""]
     noted = [f"remark: {remark.text}" for remark in remarks(map)]
     shorter, left_out = _without_repetition(map)
     return "\n".join([*head, *_body(shorter, width, color), *left_out, *noted])
@@ -549,11 +544,8 @@ _BAR = 10  # characters of a bar for 1
 @as_text.register(Shading)
 def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
     """Lines for a terminal: running text, or one line for each position if there are tags or a list is wanted."""
-    lines = [
-        clean(shading.title),
-        *(line for effect in shading.effects for line in textwrap.wrap(clean(effect), width)),
-        "",
-    ]
+    effects = [line for effect in shading.effects for line in textwrap.wrap(clean(effect), width)]
+    lines = [clean(shading.title), *effects, ""]
     if shading.tags or shading.listed:
         return [*lines, *_listed(shading, color)]
     if shading.axis.parts:
