@@ -191,7 +191,7 @@ def _written(answer: Answer) -> dict[str, Any]:
 
 
 def _distances(weights: Weights) -> Stage:
-    """What is left of the film after more and more turns, and of the probability of the right name."""
+    """The state's number for film after more and more turns, and the probability of the right name."""
     rows = []
     for count in _BETWEEN:
         reading = read_turns((*TURNS[:2], *[_FILLER] * count, TURNS[2]), weights)

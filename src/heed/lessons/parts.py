@@ -247,9 +247,9 @@ _ON_UPDATE: ContextVar[Callable[[int, int], None] | None] = ContextVar("on_updat
 
 
 @contextmanager
-def told_of_training(tell: Callable[[int, int], None]) -> Iterator[None]:
-    """Context manager in which `tell(update, updates)` is called after each update of a lesson's network."""
-    token = _ON_UPDATE.set(tell)
+def training_progress(report: Callable[[int, int], None]) -> Iterator[None]:
+    """Context manager in which `report(update, updates)` is called after each update of a lesson's network."""
+    token = _ON_UPDATE.set(report)
     try:
         yield
     finally:
@@ -267,8 +267,8 @@ def train_small(task: str, steps: int, settings: str, /, **data: Any) -> Any:
     """
     pairs = (field.partition("=") for field in f"{_SETTINGS} {settings}".split())
     fields = {name: yaml.safe_load(value) for name, _, value in pairs}
-    tell = _ON_UPDATE.get()
-    callback = None if tell is None else lambda event: tell(event.step, steps)
+    report = _ON_UPDATE.get()
+    callback = None if report is None else lambda event: report(event.step, steps)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         return train(task, steps=steps, out=out, settings=fields, quiet=True, callback=callback, **data)

@@ -230,8 +230,8 @@ def _unlearned(bench: Bench, comes_after: bool) -> Stage:
     numbers, names = bench.unlearned, bench.names
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
     cosines = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, near, strict=True))
-    told = {"moments": find_moments(bench.x, numbers, names), "after": comes_after, "cosines": cosines}
-    return _stage("unlearned", *numbers.tables(bench.tokens, bench.tokens, "XXX"), **told, **numbers.as_dict())
+    texts = {"moments": find_moments(bench.x, numbers, names), "after": comes_after, "cosines": cosines}
+    return _stage("unlearned", *numbers.tables(bench.tokens, bench.tokens, "XXX"), **texts, **numbers.as_dict())
 
 
 def _projections(bench: Bench) -> Stage:
@@ -274,17 +274,17 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
         among = f"the {int(mask.sum())} of {len(keys)} keys that it may attend to"
     number = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
     named = ", ".join(bench.names[i] for i in rows)
-    told = {"named": named, "number": number.capitalize(), "among": among, "some": some, "rule": bench.rule}
+    texts = {"named": named, "number": number.capitalize(), "among": among, "some": some, "rule": bench.rule}
     tables = _one_row_tables(numbers, queries[0], offered) if single else numbers.tables(queries, offered)
-    stage = _stage("one" if single else "several", *tables, **told, **numbers.as_dict())
+    stage = _stage("one" if single else "several", *tables, **texts, **numbers.as_dict())
     return replace(stage, name=f"{number}-{'word' if some else 'row'}{'' if single else 's'}")
 
 
 def _all_rows(bench: Bench) -> Stage:
     numbers, tokens = bench.learned, bench.tokens
-    told = {"moments": find_moments(bench.x, numbers, bench.names), "rule": bench.rule, "count": len(tokens)}
+    texts = {"moments": find_moments(bench.x, numbers, bench.names), "rule": bench.rule, "count": len(tokens)}
     masked = numbers.mask is not None
-    return _stage("all-rows", *numbers.tables(tokens, tokens), masked=masked, **told, **numbers.as_dict())
+    return _stage("all-rows", *numbers.tables(tokens, tokens), masked=masked, **texts, **numbers.as_dict())
 
 
 def _scales(bench: Bench) -> Stage:
@@ -321,8 +321,8 @@ def _other_width(bench: Bench, width: int) -> Stage:
     other = Bench(bench.file.model_copy(update=fields), None)
     tables = *_projections(other).tables, *other.learned.tables(bench.tokens, bench.tokens)
     change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
-    told = {"rows": d_model, "width": width, "change": change, "seed": bench.file.seed}
-    return replace(_stage("width", *tables, **told, **weights, **other.learned.as_dict()), name=f"width-{width}")
+    texts = {"rows": d_model, "width": width, "change": change, "seed": bench.file.seed}
+    return replace(_stage("width", *tables, **texts, **weights, **other.learned.as_dict()), name=f"width-{width}")
 
 
 def _features(width: int, roles: Sequence[str] = ()) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,6 @@ class Served:
             with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
                 self._run = load(self.path, force=self._force, device=self._device)
             self._loaded, self.task = state, self._run.config.task
-            self.__dict__.pop("kind", None)
             self._looks.clear()
         return self._run
 
@@ -66,21 +64,14 @@ class Served:
             run: Any = self.run()
         except HeedError as error:
             return {**facts, "error": str(error)}
-        outputs = self._outputs({})
-        return {
-            **facts,
-            "title": run.title,
-            "summary": spec_of(self.task).summary,
-            "model": run.config.model.name,
-            "input": self.kind,
-            "columns": [*run.task.axes()["columns"]] if self.kind in ("row", "columns") else [],
-            "can": [name for name in CAPABILITIES if run.can(name)],
-            "streams": outputs is not None and outputs.streams,
-            "options": {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")},
-            "note": run.so_far,
-        }
+        kind, outputs = self.kind, self._outputs({})
+        facts |= {"title": run.title, "summary": spec_of(self.task).summary, "model": run.config.model.name}
+        facts |= {"input": kind, "columns": [*run.task.axes()["columns"]] if kind in ("row", "columns") else []}
+        facts |= {"can": [name for name in CAPABILITIES if run.can(name)], "streams": bool(outputs and outputs.streams)}
+        options = {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")}
+        return {**facts, "options": options, "note": run.so_far}
 
-    @cached_property
+    @property
     def kind(self) -> str:
         """Kind of the input: text, pair, turns, picture, row or columns."""
         kind = spec_of(self.task).input

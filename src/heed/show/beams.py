@@ -88,7 +88,7 @@ class Beams:
 
     @property
     def facts(self) -> list[str]:
-        """What the numbers mean."""
+        """The meaning of the numbers."""
         count = len(_finished(self.nodes))
         more = f"{self.nodes[-1].step + 1} steps, {count} finished output{'s' * (count != 1)}"
         columns = (

@@ -1,4 +1,4 @@
-"""What people see of a result, as blocks: each kind of block is drawn once as text, once as HTML, once as a figure.
+"""The view of a result, as blocks: each kind of block is drawn once as text, once as HTML, once as a figure.
 
 A block is plain data (a map, shaded words, a table, curves, ...). Its module registers its drawings with `as_text`,
 `as_html` and `as_scene`; blocks without a figure (steps) are left out of figures.
@@ -86,7 +86,7 @@ class Document:
 
     title: str
     blocks: tuple[Any, ...]
-    texts: tuple[tuple[str, str], ...] = ()  # what was read and written, each with its name
+    texts: tuple[tuple[str, str], ...] = ()  # source and output, each with its name
     notes: tuple[str, ...] = ()
     headed: bool = True  # False if its figure has no heading, since each block has one
     scripted: bool = False  # True if its page needs the script of looks

@@ -93,7 +93,7 @@ def _(overview: Thumbnails, numbers: Iterator[int]) -> Markup:
 
 
 _NO_MAP = Map("", 0, None, Axis("", "", ()), Axis("", "", ()), torch.zeros(0, 0))
-"""What the script fills in when it opens a map of an overview."""
+"""The blank that the script fills in when it opens a map of an overview."""
 
 
 def _fits_a_table(map: Map) -> bool:

@@ -53,7 +53,7 @@ class Entry:
         return self.entropy if sort == "entropy" else -(-1.0 if self.map.untrained is None else self.map.untrained)
 
     def label(self, sort: str | None) -> str:
-        """What is written over its thumbnail: the head, and the layer too where rows are not layers; its measure."""
+        """The label of its thumbnail: the head, and the layer too where rows are not layers; its measure."""
         head = "mean" if self.map.head is None else f"H{self.map.head}"
         by_distance = sort == "untrained" and self.map.untrained is not None
         measure = f"Δ{self.map.untrained:.2f}" if by_distance else f"{self.entropy:.2f}"

@@ -290,7 +290,7 @@ class Heads:
 
 @as_text.register
 def _(heads: Heads, width: int, color: bool) -> list[str]:
-    """Where each head looks: shades of small maps would be illegible."""
+    """The place of each head's largest weight: shades of small maps would be illegible."""
     lines = [heads.gallery.title, *textwrap.wrap(heads.gallery.caption, width)]
     for name, maps in heads.gallery.rows:
         places = "; ".join(f"{map.short}: row {map.best()[0]}, column {map.best()[1]}" for map in maps)
@@ -455,7 +455,7 @@ class ShownPicture(Shown):
                     + (", or class" if labels[0] == "class" else "")
                 )
             places.append(labels.index(label) if recorded else 0)
-        nothing = torch.empty(0, 0)  # what is drawn is one row, or a mean of all of them
+        nothing = torch.empty(0, 0)  # the drawing has one row, or a mean of all of them, so there is nothing to compare
         attentions: list[ShownAttention] = [
             (map.title.partition(": ")[2], (axis, axis), map.weight_source, nothing) for map in recorded
         ]

@@ -38,8 +38,8 @@ _DARK = (
 )
 
 STYLE = (
-    # Each text is a bidirectional paragraph of its own, whose direction `plaintext` takes from its content. A text over
-    # a cell, which has a colour of its own, must not keep pointer events from the cell's tooltip.
+    # Each text is a separate bidirectional paragraph, whose direction `plaintext` takes from its content. A text over a
+    # cell, which has a separate colour, must not keep pointer events from the cell's tooltip.
     ".figure text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#1b1f24;unicode-bidi:plaintext}"
     ".figure text[style]{pointer-events:none}"
     ".figure .title{font-size:14px;font-weight:bold}.figure .formula{font-size:14px;white-space:pre}"
@@ -55,7 +55,7 @@ STYLE = (
 
 
 class Figure(TypedDict, total=False):
-    """How a picture is written."""
+    """Options of a figure."""
 
     theme: Literal["light", "dark"]
     """Its ground; by default light, and in an SVG of curves that of its reader."""
@@ -64,7 +64,7 @@ class Figure(TypedDict, total=False):
     scale: float
     """Of a PNG: pixels for each of these pixels; 2 by default."""
     dpi: float
-    """Of a PNG, in place of `scale`: pixels of an inch of the figure (96 of these pixels), said in the file too."""
+    """Of a PNG, in place of `scale`: pixels of an inch of the figure (96 of these pixels), recorded in the file too."""
     fonts: Sequence[File]
     """Of a PNG: files of fonts to use before those of the system."""
     panels: Sequence[str]

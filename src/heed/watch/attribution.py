@@ -212,7 +212,7 @@ def differentiable(tensor: Tensor) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What each token, or each part, adds to a score."""
+    """The contribution of each token, or each part, to a score."""
 
     method: str
     values: Tensor  # `(L,)`, or for leave-one-out a value for each part, in float64

@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from heed.watch.attribution import LEFT_OUT
 
 PROBABLE = "choice of tokens"
-"""What is compared of a forced output, or of one from beam search: the most probable tokens."""
+"""The compared part of a forced output, or of one from beam search: the most probable tokens."""
 _MAX_INPUTS, _LOGITS = 64, 2**24
 """Maximum number of inputs of one pass, and rough number of logits that are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a model answered to an input, with a pass that computes the distributions of its outputs again."""
+    """A model's answer to an input, with a pass that recomputes the distributions of its outputs."""
 
     model: nn.Module
     tokens: Tensor  # `(L,)`, the input
@@ -27,7 +27,7 @@ class Answer:
     # logits `(N, outputs, classes)`
     logits: Callable[[Tensor, str], Tensor]
     named: Callable[[int, int], str]  # an output with a class, for people: 'token 21 "mayo"'
-    classes: Sequence[int] | None = None  # what was answered; None for the most probable
+    classes: Sequence[int] | None = None  # the answer; None for the most probable
     words: Sequence[range] = ()  # the tokens of each word of the input
     # what is compared, for people: "output", or the known part of it
     compared: str = "output"
@@ -61,13 +61,13 @@ class Answer:
 
     @torch.no_grad()
     def probabilities(self, tokens: Tensor, mechanism: str = "") -> tuple[Tensor, Tensor]:
-        """The probability of what was answered, and the most probable class, of each output: both `(N, outputs)`."""
+        """The probability of the answer, and the most probable class, of each output: both `(N, outputs)`."""
         logits = self.logits(tokens, mechanism).float()
         answered = self.chosen.expand(len(tokens), -1).unsqueeze(2)
         return torch.softmax(logits, -1).gather(2, answered).squeeze(2).double().cpu(), logits.argmax(-1).cpu()
 
     def change(self, probabilities: Tensor, best: Tensor) -> Change:
-        """What changed in one pass; both `(outputs,)`."""
+        """The change in one pass; both arguments are `(outputs,)`."""
         at = int((probabilities - self.whole).abs().argmax())
         differing = (best != self.best.cpu()).nonzero().flatten().tolist()
         instead = self.named(differing[0], int(best[differing[0]])) if differing else ""
@@ -123,7 +123,7 @@ class Change:
         return abs(self.after - self.before)
 
     def line(self, form: str) -> str:
-        """What changed, for people; `form` is the format of the numbers."""
+        """The change, for people; `form` is the format of the numbers."""
         return f"{self.output}: {self.before:{form}} -> {self.after:{form}}"
 
 
@@ -137,7 +137,7 @@ class Effect:
     others: int  # keys with which the output is another one
     tried: int
     keys: int
-    compared: str = "output"  # what stays the same or changes; "" for a number, where only the change is printed
+    compared: str = "output"  # as in `Answer`; "" for a number, where only the change is printed
 
     @property
     def still(self) -> bool:

@@ -180,7 +180,7 @@ class Look:
     second: str = ""  # the second text, of a pair of texts
     no_steps: str = ""  # why there are no steps, if there are none
     unedited: str | None = None  # of an edited look, the output without the edits; None for other looks
-    unit: str = "word"  # what one step reads, for steps without next tokens
+    unit: str = "word"  # the unit that one step reads, for steps without next tokens
     hint: str = ""  # explanation of the steps, in place of the default one
     beside: tuple[Comparison, ...] = ()  # maps of another network, or of the same without the edits
     # the generated output with its tokens, for another look at it; None if there is none, or it was given

@@ -221,7 +221,7 @@ class Map(WithEffect):
         return max((len(self.token(i, j)) for i, row in enumerate(self.tokens) for j in range(len(row))), default=0)
 
     def token(self, row: int, column: int, longest: int = 14) -> str:
-        """What stands before the number in a cell: nothing, or a token and a space."""
+        """The text before the number in a cell: nothing, or a token and a space."""
         return cut(visible(self.tokens[row][column]), longest) + " " if self.tokens else ""
 
     def best(self) -> list[int]:

@@ -1,7 +1,7 @@
-"""What one weight of a map came from: query, key, their products, the score, the softmax, values, heads and output.
+"""The breakdown of one weight of a map: query, key, their products, the score, the softmax, values, heads and output.
 
-The vectors are those of the model's own pass; the arithmetic is done again in double precision, and what it gives is
-compared with the weight that is drawn.
+The vectors are those of the model's pass; the arithmetic is repeated in double precision, and its result is compared
+with the drawn weight.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Number:
     keys: tuple[str, ...]  # a label for each of them
     scores: Tensor  # `(K,)`, scaled, before the softmax
     allowed: Tensor  # `(K,)` of bool, the keys over which the softmax runs
-    weight: float  # what the softmax gives, times `share`
+    weight: float  # the softmax, times `share`
     share: float  # the weight of the sentence or turn that contains the key; 1 without such parts
     edited: bool  # True if an edit has replaced the weight
     seen: float  # the weight that the model used
@@ -47,7 +47,7 @@ class Number:
 
     @property
     def products(self) -> Tensor | None:
-        """`(d,)`: what the score adds up, before `scale`; None for a score that is not known here."""
+        """`(d,)`: the terms that the score sums, before `scale`; None for a score that is not known here."""
         if self.v is not None:
             return self.v * torch.tanh(self.query + self.key)
         return None if self.scale is None else self.query * self.key

@@ -132,7 +132,7 @@ def paint(text: str, weight: float, signed: bool = False, grey: bool = False) ->
 
 
 def halves(upper: float | None, lower: float | None) -> str:
-    """One character in the colours of two weights, one above the other; None keeps the terminal's own background."""
+    """One character in the colours of two weights, one above the other; None keeps the terminal's background."""
     if upper is None and lower is None:
         return " "
     front, back, sign = (lower, None, "▄") if upper is None else (upper, lower, "▀")

@@ -74,7 +74,7 @@ class Distances:
 
     @property
     def caption(self) -> str:
-        """What the numbers are, and from how many pictures."""
+        """The meaning of the numbers, and the number of pictures."""
         pictures = "this picture" if self.pictures == 1 else f"mean of {self.pictures:,} pictures"
         return (
             "Distance in pixels between attending and attended patches, weighted by attention (the model reads "
@@ -205,7 +205,7 @@ class PictureLook:
     distances: Distances | None = None  # mean attention distance by layer, or None
     notes: tuple[str, ...] = ()  # further lines to show
     every: Attentions | None = None  # attention for a page with a choice of patch, layer and head, or None
-    kind: str = "label"  # what was predicted: a label, or a number
+    kind: str = "label"  # of the prediction: a label, or a number
 
     @property
     def pixels(self) -> GridPlace:
@@ -312,7 +312,7 @@ class Patches:
 
     @property
     def read(self) -> str:
-        """What the label is read from, in words."""
+        """The tokens that the label is read from, in words."""
         return ("mean of the patches", "class token", "class and distillation tokens")[self.leading]
 
     def token(self, place: GridPlace | None) -> int | None:
