@@ -84,6 +84,9 @@ def to_html(runs: Iterable[tuple[str, int]]) -> Markup:
     return Markup("").join(set_as[level].format(text) for text, level in runs)
 
 
+# Lessons -------------------------------------------------------------------------------------------------------------
+
+
 TRAINED: dict[str, Any] = {
     module.__name__.rpartition(".")[2]: module for module in (cat, hindi, it, logan, mess, order, pizza, teddy)
 }

@@ -140,6 +140,9 @@ def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) ->
     return Answer(tuple(words), states, probs, turn_scores, turn_weights, tuple(insides), contexts)
 
 
+# The lesson ----------------------------------------------------------------------------------------------------------
+
+
 TITLE = "Can you suggest a good movie? Yes, sure. How about Logan? Okay, who is the lead actor?"
 SOURCE = "The four turns are from the lecture notes; the numbers are ours, chosen to be readable; nothing is trained."
 TURNS = ("Can you suggest a good movie ?", "Yes , sure . How about Logan ?", "Okay , who is the lead actor ?")

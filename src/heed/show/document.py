@@ -281,6 +281,9 @@ def framed(page: str, title: str) -> str:
     return _THEMES + str(Markup(frame).format(page, title, _FIT))
 
 
+# JSON ----------------------------------------------------------------------------------------------------------------
+
+
 def plain_values(value: Any) -> Any:
     """Tensors, dataclasses and their containers as plain values.
 

@@ -173,6 +173,9 @@ def _refusal(missing: Iterable[str]) -> str:
     )
 
 
+# PDF -----------------------------------------------------------------------------------------------------------------
+
+
 def to_pdf(scene: Scene, *, theme: str | None = None, width: str | float | None = None) -> bytes:
     """The drawing as a PDF of one page, as large as the figure; equal drawings give equal bytes with the same fonts.
 

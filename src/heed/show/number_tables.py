@@ -231,6 +231,9 @@ def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
     return [str(i) for i in range(len(labels))], [f"  {what}s are numbered:", *key]
 
 
+# The breakdown of one weight, step by step ---------------------------------------------------------------------------
+
+
 _SHOWN = 8
 """Number of components of a vector, and of keys of a softmax, that are shown unless all are asked for."""
 

@@ -171,6 +171,9 @@ def with_effects(look: Look, edits: Sequence[Edit] = ()) -> Look:
     return replace(look, maps=tuple(maps), shadings=tuple(shadings))
 
 
+# Many examples under equal weights -----------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class UniformEffect:
     """One attention, all its heads: the score while all its keys have equal weight."""
@@ -234,6 +237,9 @@ def equal_weights(run: Any, examples: Sequence[Any]) -> EqualWeights:
         change = difference(edited.measures[0], whole.measures[0], resamples)
         effects.append(UniformEffect(mechanism, layer, edited.measures[0].score(), change, outputs))
     return EqualWeights(whole.measures[0], len(examples), effects)
+
+
+# States of another input ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -254,6 +254,9 @@ class PictureLook:
         return replace(self, maps=(self.maps[index],), gallery=None, distances=None)
 
 
+# From recorded attention and gradients -------------------------------------------------------------------------------
+
+
 def saliency(picture: Picture) -> Tensor:
     """The absolute gradient of a score with respect to each pixel, maximum over the channels, `(height, width)`.
 

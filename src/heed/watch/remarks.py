@@ -19,34 +19,6 @@ from torch import Tensor
 from heed.visible import visible
 from heed.watch.maps import Map
 
-
-class Hint(str):
-    """A note that names options, worded for the command line: "shown: ...; change with --layer and --head"."""
-
-    options: tuple[str, ...]
-    message: str
-
-    def __new__(cls, message: str, *options: str) -> Hint:
-        """The note: what is shown, and the options that change it."""
-        hint = super().__new__(cls, f"{message}; change with {_listed([f'--{name}' for name in options])}")
-        hint.message, hint.options = message, options
-        return hint
-
-    @property
-    def in_python(self) -> str:
-        """The note with the arguments of a method: "shown: ...; change with layer= and head="."""
-        return f"{self.message}; change with {_listed([f'{name}=' for name in self.options])}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]])
-
-
-def worded(note: str, in_python: bool) -> str:
-    """A note for where it is shown."""
-    return note.in_python if in_python and isinstance(note, Hint) else str(note)
-
-
 NEAR_UNIFORM = 0.95
 """Share of the largest possible entropy from which a map is nearly uniform."""
 MAJORITY = 0.5
@@ -156,3 +128,33 @@ _TEXTS = {
 
 def _allowed(map: Map) -> Tensor:
     return torch.ones_like(map.weights, dtype=torch.bool) if map.mask is None else map.mask
+
+
+# Notes that name options ---------------------------------------------------------------------------------------------
+
+
+class Hint(str):
+    """A note that names options, worded for the command line: "shown: ...; change with --layer and --head"."""
+
+    options: tuple[str, ...]
+    message: str
+
+    def __new__(cls, message: str, *options: str) -> Hint:
+        """The note: what is shown, and the options that change it."""
+        hint = super().__new__(cls, f"{message}; change with {_listed([f'--{name}' for name in options])}")
+        hint.message, hint.options = message, options
+        return hint
+
+    @property
+    def in_python(self) -> str:
+        """The note with the arguments of a method: "shown: ...; change with layer= and head="."""
+        return f"{self.message}; change with {_listed([f'{name}=' for name in self.options])}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])
+
+
+def worded(note: str, in_python: bool) -> str:
+    """A note for where it is shown."""
+    return note.in_python if in_python and isinstance(note, Hint) else str(note)
