@@ -89,7 +89,7 @@ def stages() -> tuple[Stage, ...]:
     return (
         _stage("words", **rows),
         _stage("projections", W_Q=_W_Q, W_K=_W_K, W_V=_W_V),
-        _stage("heads", **dict(zip(rows, (one.weights for one in first), strict=True)), **of_head, checks=same),
+        _stage("heads", **dict(zip(rows, (result.weights for result in first), strict=True)), **of_head, checks=same),
         _stage("concatenate", contexts=contexts, W_O=_W_O, states=states, checks=equal),
         _stage("second-layer", **weights, weights=second, animal=second[0, 0], street=second[1, 1]),
         _stage("one-head", first=alone_first, second=alone, living=living, **of_living),

@@ -360,7 +360,7 @@ class SeenAttention:
     @cached_property
     def rolled(self) -> list[Tensor]:
         """For each layer `(tokens, tokens)`: the share of each input token in each token's state."""
-        return [shares[0] for shares in rolled_out(layer[None] for layer in self.weights)]
+        return [weights[0] for weights in rolled_out(layer[None] for layer in self.weights)]
 
     def maps(self, choice: Choice, place: GridPlace | None = None) -> list[PictureMap]:
         """The attention of the class token or of a patch: a map for each chosen layer and head.
@@ -416,7 +416,7 @@ class SeenAttention:
             heads = enumerate(weights) if every_head else ()
             maps += [Map(self.mechanism, layer, n, axis, axis, head_weights) for n, head_weights in heads]
         rolled = zip(self.layers, self.rolled, strict=True)
-        maps += [Map(ROLLOUT, layer, None, axis, axis, shares, caption=_ROLLOUT) for layer, shares in rolled]
+        maps += [Map(ROLLOUT, layer, None, axis, axis, weights, caption=_ROLLOUT) for layer, weights in rolled]
         return Attentions(self.patches.grid, self.patches.area, tuple(maps))
 
     def _looker(self, place: GridPlace | None) -> str:
