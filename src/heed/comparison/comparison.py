@@ -331,9 +331,8 @@ class Comparison(Predicted, Shown):
 
     def _cost(self) -> ScoreTable:
         costs = [self.costs(i) for i in range(len(self.entries))]
-        same = all(
-            cost.get("tokens_per_second") == cost.get("examples_per_second") for cost in costs
-        )  # pictures, labels
+        # The two speeds are equal for pictures and labels.
+        same = all(cost.get("tokens_per_second") == cost.get("examples_per_second") for cost in costs)
         names = [name for name in _COSTS if name in costs[0] and not (same and name == "tokens_per_second")]
         heads = [_COSTS[name].format(targets=self.examiner.targets) for name in names]
 
@@ -408,9 +407,8 @@ class Comparison(Predicted, Shown):
             scored = [(x, score) for x, score in row if not math.isnan(score.value)]
             points = tuple((x, scale * score.value) for x, score in scored)
             spans = tuple(() if math.isnan(s.low) else (scale * s.low, scale * s.high) for _, s in scored)
-            seeds = tuple(
-                tuple(scale * value for value in score.runs) if len(score.runs) > 1 else () for _, score in scored
-            )
+            runs = (score.runs if len(score.runs) > 1 else () for _, score in scored)
+            seeds = tuple(tuple(scale * value for value in values) for values in runs)
             if points:
                 lines.append(Line(label, points, number, True, spans, seeds if self.sizes else ()))
         return tuple(lines)

@@ -47,13 +47,12 @@ def stages() -> tuple[Stage, ...]:
     pieces = _weights(LINKS, *([match.span() for match in some] for some in matches))
     of_pieces = [("a_true[ing][ja]", 0.5, pieces[3, 2]), ("a_true[ing][ra]", 0.25, pieces[3, 3])]
     of_pieces.append(("a_true[am][on]", 0.5, pieces[1, 6]))
-    ing = ", ".join(map(three_decimals, pieces[3].tolist()))
     return (
         _stage("pair", lines=lines),
         _stage("true", true=weights, checks=stated),
         *_losses(weights[2], double(PREDICTED)),
         _stage("free", true=free, losses=uniform, costs=both, checks=costs),
-        _stage("pieces", rows=pieces, checks=of_pieces, ing=ing),
+        _stage("pieces", rows=pieces, checks=of_pieces, ing=", ".join(map(three_decimals, pieces[3].tolist()))),
     )
 
 

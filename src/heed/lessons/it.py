@@ -80,10 +80,8 @@ def stages() -> tuple[Stage, ...]:
         for feature, library, ours in zip(FEATURES, _by_library(x)[_IT].tolist(), state, strict=True)
     )
     second, alone = (torch.stack([second_layer(result.states) for result in some]) for some in (first, single))
-    living, weights = (
-        torch.stack([result.states[_IT, 2] for result in single]),
-        {"W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K},
-    )
+    living = torch.stack([result.states[_IT, 2] for result in single])
+    second_weights = {"W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
     alone_first = torch.stack([result.weights[0, _IT] for result in single])
     of_living = {f"living {n + 1}": living[n] for n in (0, 1)}
     return (
@@ -91,6 +89,6 @@ def stages() -> tuple[Stage, ...]:
         _stage("projections", W_Q=_W_Q, W_K=_W_K, W_V=_W_V),
         _stage("heads", **dict(zip(rows, (result.weights for result in first), strict=True)), **of_head, checks=same),
         _stage("concatenate", contexts=contexts, W_O=_W_O, states=states, checks=equal),
-        _stage("second-layer", **weights, weights=second, animal=second[0, 0], street=second[1, 1]),
+        _stage("second-layer", **second_weights, weights=second, animal=second[0, 0], street=second[1, 1]),
         _stage("one-head", first=alone_first, second=alone, living=living, **of_living),
     )

@@ -87,9 +87,8 @@ def to_html(runs: Iterable[tuple[str, int]]) -> Markup:
 # Lessons -------------------------------------------------------------------------------------------------------------
 
 
-TRAINED: dict[str, Any] = {
-    module.__name__.rpartition(".")[2]: module for module in (cat, hindi, it, logan, mess, order, pizza, teddy)
-}
+_MODULES = (cat, hindi, it, logan, mess, order, pizza, teddy)
+TRAINED: dict[str, Any] = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 """Lessons written in Python, modules by name: `TITLE`, `stages()`, and `SOURCE` if nothing is trained."""
 SECONDS = {"cat": 9, "mess": 6, "order": 8, "pizza": 7, "teddy": 5}
 """Processor seconds of training on one thread of an Intel Xeon, 2026-12-01."""
@@ -106,9 +105,6 @@ def _paths() -> dict[str, Path]:
     """The YAML files that come with heed, by the names of their lessons."""
     folder = Path(str(files("heed.lessons")))
     return {path.stem: path for path in sorted(folder.glob("*.yaml")) if path.stem != "texts"}
-
-
-FORMAT = "heed-lesson-1"
 
 
 @dataclass(repr=False)
@@ -213,7 +209,7 @@ class Lesson(Shown):
 
     def json(self) -> str:
         """All numbers as JSON with six decimals."""
-        about = {"format": FORMAT, "lesson": self.name, "title": self.title, "source": self.source}
+        about = {"format": "heed-lesson-1", "lesson": self.name, "title": self.title, "source": self.source}
         stages = [_stage(stage) for stage in self.stages]
         return to_json({**about, "tokens": list(self.tokens), "stages": stages}, separators=(",", ":")) + "\n"
 

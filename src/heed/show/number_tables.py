@@ -90,16 +90,14 @@ def nested_table(shading: Shading, max_rows: int | None = None) -> NumberTable:
     """The numbers of a nested shading and the two weights that each is a product of: all in order, or the largest."""
     axis, sums = shading.axis, [shading.part_sum(part) for part in shading.axis.parts]
     of = [n for n, part in enumerate(axis.parts) for _ in range(part.start, part.stop)]
-    shown = (
-        range(len(axis)) if max_rows is None else sorted(range(len(axis)), key=lambda i: -shading.weights[i])[:max_rows]
-    )
+    order = range(len(axis)) if max_rows is None else sorted(range(len(axis)), key=lambda i: -shading.weights[i])
+    shown = order[:max_rows]
     which = "" if max_rows is None else f"the {len(shown)} largest of {len(axis)}: "
     return NumberTable(
         f"{which}weight of the part, weight of the {axis.kind} in it, their product",
         tuple(f"{visible(axis.labels[i])} ({visible(axis.parts[of[i]].label)})" for i in shown),
         ("part", f"{axis.kind} in it", "product"),
         torch.tensor([[s := sums[of[i]], shading.weights[i] / s if s else 0.0, shading.weights[i]] for i in shown]),
-        heat=False,
     )
 
 
@@ -211,16 +209,13 @@ def _drawn(table: NumberTable, width: int, color: bool) -> list[str]:
         lines.append(f"  {'':{label_width}}" + "".join(f" {cut(columns[j], cell_width):>{cell_width}}" for j in part))
         for i, label in enumerate(rows):
             heat = color and table.has_heat(i)
-            row = "".join(_painted(f" {cells[i][j]:>{cell_width}}", values[i][j], heat) for j in part)
+            shown = ((f" {cells[i][j]:>{cell_width}}", values[i][j]) for j in part)
+            row = "".join(palette.paint(text, v) if heat and v is not None else text for text, v in shown)
             note = clean(table.notes[i]) if table.notes and part.stop == len(columns) else ""
             left = room - 2 - (cell_width + 1) * len(part)
             tail = f"  {cut(note, left)}" if note and left > _NARROW else ""
             lines.append(f"  {cut(label, label_width):>{label_width}}{row}{tail}")
     return lines
-
-
-def _painted(text: str, value: float | None, heat: bool) -> str:
-    return palette.paint(text, value) if heat and value is not None else text
 
 
 def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
@@ -307,9 +302,9 @@ def _of_number(number: Number, every: bool) -> Iterator[_Step]:
         table, lines = _cut({"output": number.output}, number.output, every)
         yield _Step("output row: the contexts of all heads, joined and projected", table, lines)
     difference = abs(number.weight - number.seen)
-    edited = "an edit has replaced the weight; " * number.edited
-    check = f"from these numbers {number.weight:.9f}, in the model's pass {number.seen:.9f}: "
-    yield _Step("self-check", None, (f"{edited}{check}they differ by {difference:.1e}",))
+    check = "an edit has replaced the weight; " * number.edited
+    check += f"from these numbers {number.weight:.9f}, in the model's pass {number.seen:.9f}: they differ by "
+    yield _Step("self-check", None, (f"{check}{difference:.1e}",))
 
 
 def _cut(rows: dict[str, Tensor], by: Tensor, every: bool) -> tuple[NumberTable, tuple[str, ...]]:

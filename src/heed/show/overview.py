@@ -218,9 +218,9 @@ def _blocks(map: Map, height: int, columns: int, color: bool) -> list[str]:
 def _by_kind(rows: Sequence[Sequence[Entry]], width: int) -> list[str]:
     """A line for each kind of remark: the maps with it, and its number in each."""
     maps_by_kind: dict[str, list[str]] = {}
-    for entry in (entry for row in rows for entry in row):
-        for remark in entry.remarks:
-            maps_by_kind.setdefault(remark.kind, []).append(f"{entry.name} {remark.value:.2f}")
+    pairs = ((entry, remark) for row in rows for entry in row for remark in entry.remarks)
+    for entry, remark in pairs:
+        maps_by_kind.setdefault(remark.kind, []).append(f"{entry.name} {remark.value:.2f}")
     lines = []
     for kind, each in maps_by_kind.items():
         more = f", and {len(each) - 8} more" if len(each) > 8 else ""
