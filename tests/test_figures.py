@@ -92,13 +92,11 @@ def test_without_any_font_nothing_is_drawn_silently(bare, font, tmp_path):
 
 
 def test_another_font_of_the_system_has_the_letters_that_the_first_lacks(monkeypatch, font):
-    real = image_files.drawn_by
-    monkeypatch.setattr(image_files, "_system_fonts", lambda: {"DejaVuSans.ttf": font, "z.ttf": File("z.ttf")})
-    monkeypatch.setattr(
-        image_files, "drawn_by", lambda path, c: {"\u0416"} & set(c) if path.name == "z.ttf" else real(path, c)
-    )
+    real, z = image_files.drawn_by, File("z.ttf")
+    monkeypatch.setattr(image_files, "_system_fonts", lambda: {"DejaVuSans.ttf": font, "z.ttf": z})
+    monkeypatch.setattr(image_files, "drawn_by", lambda path, c: {"\u0416"} & set(c) if path == z else real(path, c))
     assert fonts_for("a") == [font]
-    assert fonts_for("a\u0416") == [font, File("z.ttf")]
+    assert fonts_for("a\u0416") == [font, z]
 
 
 def test_the_colours_of_a_png_are_those_of_the_svg(bare, font):

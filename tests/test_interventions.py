@@ -202,17 +202,11 @@ def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model
     texts = {"dialogue": ["one two", "three four five"], "han": "One two three. Four five! Six."}
     text = texts.get(name, texts.get(model, TEXT))
     look = run.look(text).look
-    maps = [
-        (one.weights, one.key, one.weight_source)
-        for one in look.maps
-        if one.is_distribution and one.weight_source is not None
-    ]
-    maps += [
-        (torch.tensor([one.weights]), one.axis, one.row.weight_source) for one in look.shadings if one.row is not None
-    ]
+    rows = [one.row for one in look.shadings if one.row is not None]
+    maps = [one for one in (*look.maps, *rows) if one.is_distribution and one.weight_source is not None]
     assert maps
-    for weights, key, opens in maps:
-        how = look.answer, weights, key, opens
+    for one in maps:
+        how = look.answer, one.weights, one.key, one.weight_source
         together = effect_of(*how)
         with monkeypatch.context() as patched:
             patched.setattr(effects, "_MAX_INPUTS", 1)
