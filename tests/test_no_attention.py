@@ -67,7 +67,7 @@ def test_a_look_shows_the_one_vector_that_every_output_reads(run):
     assert torch.equal(look.summary, memory.summary[0])
     assert [frame.token for frame in look.encoder] == list(SOURCE)
     assert [frame.token for frame in look.decoder] == ["3", "1", "4", "end"]
-    assert all(frame.glances == () for frame in look.decoder)
+    assert all(frame.attention == () for frame in look.decoder)
 
 
 @every_form

@@ -12,9 +12,9 @@ from heed.layers import pack_states
 from heed.models.base import Memory
 from heed.show.shown import ShownLook
 from heed.tasks import tasks_with
+from heed.watch.interventions import Patching, sites_of
 from heed.watch.looks import Look
 from heed.watch.maps import Axis, Map
-from heed.watch.patching import Patching, sites_of
 from heed.watch.trace import trace
 from test_conformance import usable
 from test_look_imported import gpt2, imported

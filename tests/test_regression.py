@@ -412,7 +412,7 @@ def test_a_number_of_a_picture_is_learned_looked_at_and_attributed(reader, dials
     file = str(dials / "3.png")
     value = reader.predict(file).value
     looked = reader.look(file)
-    assert looked.look.label == looked.look.said == f"{value:.7g}" and not looked.look.top
+    assert looked.look.label == looked.look.prediction == f"{value:.7g}" and not looked.look.top
     assert f"number  {value:.7g}" in looked.text()
     shown = reader.attribute(file, steps=100)
     assert shown.caption.startswith(f"integrated gradients: score {value:.4f}")

@@ -11,7 +11,7 @@ from heed.data import examples as sequences
 from heed.data.corpus import StoredExamples, keep_examples
 from heed.data.examples import Pair, select
 from heed.errors import ConfigError, DataError
-from heed.show import png
+from heed.show import image_files
 from heed.storage import cache as caching
 from heed.storage.files import cache_folder
 from heed.tasks import check_config
@@ -348,7 +348,7 @@ def test_without_a_home_folder_everything_but_the_cache_works(monkeypatch, tmp_p
     for name in ("HOME", "HEED_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    assert png._system_fonts.__wrapped__() is not None
+    assert image_files._system_fonts.__wrapped__() is not None
     said = "no home folder for the cache: set HEED_CACHE to a folder that can be written to"
     with pytest.raises(ConfigError, match=said):
         cache_folder()

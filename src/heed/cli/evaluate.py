@@ -19,7 +19,7 @@ from heed.tasks.heads.alignment import alignment_scores, alignments, place_of
 from heed.tasks.run import Run, examples_of
 from heed.threads import sparing
 from heed.visible import to_json
-from heed.watch.equal_weights import equal_weights
+from heed.watch.interventions import equal_weights
 
 
 @sparing()

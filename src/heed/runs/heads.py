@@ -33,8 +33,7 @@ from heed.tasks.heads.alignment import aligned_heads
 from heed.threads import sparing
 from heed.watch.edits import ZeroHead, attention_of, heads_of
 from heed.watch.maps import Map
-from heed.watch.remarks import MOST as SHARE
-from heed.watch.remarks import counted_rows, looks_at
+from heed.watch.remarks import MAJORITY, counted_rows, looks_at
 from heed.watch.trace import edit
 
 MOST = 500
@@ -183,4 +182,4 @@ def _named(run: Any, examples: Sequence[Any]) -> dict[Place, tuple[str, float]]:
         for head, share in enumerate(heads):
             shares.setdefault(("cross", layer, head), {})["alignment"] = share
     best = {place: max(own.items(), key=lambda one: one[1], default=("", 0.0)) for place, own in shares.items()}
-    return {place: (name if share >= SHARE else "", share) for place, (name, share) in best.items()}
+    return {place: (name if share >= MAJORITY else "", share) for place, (name, share) in best.items()}

@@ -405,8 +405,12 @@ def _shading_of_map(attention: Map, has_cls: bool) -> Shading | None:
     if attention.mechanism == "pooling":
         several = f", mean of {len(attention.query)} learned vectors" if len(attention.query) > 1 else ""
         title = f"Pooling attention: the share of each {attention.key.kind} in the text's vector{several}"
-        opens = (attention.mechanism, attention.opens) if attention.opens is not None and not several else None
-        return of_shares(title, attention.key, attention.weights.mean(0), opens=opens)
+        source = (
+            (attention.mechanism, attention.weight_source)
+            if attention.weight_source is not None and not several
+            else None
+        )
+        return of_shares(title, attention.key, attention.weights.mean(0), source=source)
     if not has_cls:
         return None
     # The state of [CLS] is classified; its attention to itself is left out.
@@ -427,7 +431,7 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
     """
     maps = {name: seen.maps(name, layer) for name, layer in choice.layers(seen.mechanisms())}
     weights = {name: level.weights[:, 0, 0] for name, level in maps.items()}
-    openers = {name: replace(level.openers[0], head=0) for name, level in maps.items()}
+    sources = {name: replace(level.weight_sources[0], head=0) for name, level in maps.items()}
     shadings = []
     if "words" in weights:
         rows = zip(weights["words"], lengths, strict=True)
@@ -441,26 +445,26 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
         placed = zip(words.tokens, inside, strict=True)
         key = [range(word.start - ends[n], min(word.stop, ends[n + 1]) - ends[n]) for word, n in placed]
         within_sentences = list(zip(inside, weights_of_sentences[inside].tolist(), strict=True))
-        opener, axis = replace(openers["words"], key=key, within=within_sentences), words.axis
+        source, axis = replace(sources["words"], key=key, within=within_sentences), words.axis
         if both := "sentences" in weights:
             starts = [*(bisect_left(inside, n) for n in range(len(lengths))), len(inside)]
             parts = (Part(f"sentence {n}", *of) for n, of in enumerate(pairwise(starts), start=1))
             axis = replace(axis, parts=tuple(parts))
-        shaded = of_shares(title, axis, within * weights_of_sentences[inside], opens=("words", opener))
+        shaded = of_shares(title, axis, within * weights_of_sentences[inside], source=("words", source))
         shadings.append(replace(shaded, nested=both))
     if "sentences" in weights:
-        title, opens = "Weight of each sentence in the sum over the text", ("sentences", openers["sentences"])
-        shadings.append(of_shares(title, titles, weights["sentences"][0], listed=True, opens=opens))
+        title, pooling = "Weight of each sentence in the sum over the text", ("sentences", sources["sentences"])
+        shadings.append(of_shares(title, titles, weights["sentences"][0], listed=True, source=pooling))
     return shadings
 
 
 def of_shares(
-    title: str, axis: Axis, distribution: Tensor, listed: bool = False, opens: tuple[str, WeightSource] | None = None
+    title: str, axis: Axis, distribution: Tensor, listed: bool = False, source: tuple[str, WeightSource] | None = None
 ) -> Shading:
-    """A shading of weights that sum to one; `opens` is the mechanism whose weights they are, and their source."""
+    """A shading of weights that sum to one; `source` is the mechanism whose weights they are, and their source."""
     weights, row = tuple(distribution.tolist()), None
-    if opens is not None:
-        row = Map(opens[0], 0, None, _LEARNED, axis, torch.tensor([weights]), caption=title, opens=opens[1])
+    if source is not None:
+        row = Map(source[0], 0, None, _LEARNED, axis, torch.tensor([weights]), caption=title, weight_source=source[1])
     return Shading(title, axis, weights, darkest_share(weights), listed=listed, row=row)
 
 

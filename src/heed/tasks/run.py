@@ -42,7 +42,7 @@ from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 from heed.training.device import predicting
-from heed.watch.equal_weights import EqualWeights, equal_weights
+from heed.watch.interventions import EqualWeights, equal_weights
 
 
 def _in_precision(method: Callable[..., Any]) -> Callable[..., Any]:

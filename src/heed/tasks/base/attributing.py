@@ -1,7 +1,7 @@
 """Explaining a score of a text: attributions of words, activation patching, the logit lens, the beam search.
 
 A task says by `explain` which score is attributed to which words, and by `contrast` which one distinguishes two texts;
-`watch/attribution.py` and `watch/patching.py` compute.
+`watch/attribution.py` and `watch/interventions.py` compute.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from heed.threads import sparing
 from heed.visible import visible
 from heed.watch.attribution import LEFT_OUT, METHODS, Attribution, Scored, check_options, leave_one_out
 from heed.watch.attribution import attribute as attribute_score
-from heed.watch.edits import Given, edits_of
+from heed.watch.edits import EditLike, edits_of
+from heed.watch.interventions import Patching, after_each_block, sites_of
 from heed.watch.looks import Look, Shading
 from heed.watch.maps import Axis, Map, plural
-from heed.watch.patching import Patching, after_each_block, sites_of
 from heed.watch.trace import edit, trace
 
 REPLACED = ("deleted", "unknown", "mean")
@@ -103,7 +103,7 @@ def attribute(
     baseline: str | None = None,
     steps: int | None = None,
     without: str | None = None,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
     **options: Any,
 ) -> Attributed:
     """Attribute a score of one text to its words.
@@ -218,7 +218,7 @@ def patch(
     *,
     target: str | None = None,
     rather_than: str | None = None,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
 ) -> ShownLook:
     """Put states of another text in place of those of a text, at each layer and word in turn.
 
@@ -325,7 +325,7 @@ def _patched_scores(run: Any, explained: Explained, other: Explained) -> _Scores
 
 
 @sparing()
-def lens(run: Any, text: Any, *, edits: Sequence[Given] = ()) -> ShownLook:
+def lens(run: Any, text: Any, *, edits: Sequence[EditLike] = ()) -> ShownLook:
     """The logit lens: the most probable token after each block of the decoder, at each position.
 
     Args:
@@ -378,7 +378,7 @@ def beams(
     *,
     every: bool = False,
     beam_size: int | None = None,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
     **options: Any,
 ) -> ShownBeams:
     """The beam search that writes the output for a text: its candidates with their probabilities and ranks.

@@ -34,7 +34,7 @@ from heed.threads import sparing, threads_for
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
 from heed.visible import visible
-from heed.watch.edits import Edit, Given, edits_of
+from heed.watch.edits import Edit, EditLike, edits_of
 from heed.watch.interventions import with_effects
 from heed.watch.looks import ROLLOUT, WITHOUT_EDITS, Choice, EncoderFrame, Look, View, compare_looks
 from heed.watch.maps import Axis, Map, Part, axis_name, cut, merge_subwords, repetition
@@ -53,7 +53,7 @@ def look(
     text: Any,
     *,
     steps: bool = False,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
     mechanism: str | None = None,
     layer: int | Literal["all"] | None = None,
     head: int | Literal["mean", "all"] | None = None,
@@ -461,7 +461,7 @@ def encoder_frames(
         states |= {name: block[tokens.stop - 1] for name, block in (blocks or {}).items()}
         means = {f"{n.label} {gate}": float(mean[tokens.start : tokens.stop].mean())
                  for n in nets for gate, mean in n.means.items()}  # fmt: skip
-        frames.append(EncoderFrame(i, label, states, means, tuple(view.glance(i) for view in rows)))
+        frames.append(EncoderFrame(i, label, states, means, tuple(view.step(i) for view in rows)))
     return tuple(frames)
 
 
@@ -601,7 +601,7 @@ def _with_first(maps: Maps) -> Maps:
         scores=grown(maps.scores, -torch.inf),
         mask=grown(maps.mask, 0.0) > 0,
         context=pad(maps.context, (0, 0, 1, 0)),
-        openers=tuple(replace(opener, before=1) for opener in maps.openers),
+        weight_sources=tuple(replace(source, before=1) for source in maps.weight_sources),
     )
 
 

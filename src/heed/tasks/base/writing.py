@@ -369,7 +369,7 @@ class Reread:
                 so_far=target.labels[:t],
                 token=token,
                 state=states[-1][t] if states else self.logits[t],
-                glances=tuple(view.glance(t) for view in views),
+                attention=tuple(view.step(t) for view in views),
                 top=tuple((names.get(i) or tokenizer.label(i), p) for i, p in zip(ids, values, strict=True)),
             )
             for t, (token, ids, values) in enumerate(

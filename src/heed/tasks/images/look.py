@@ -28,14 +28,24 @@ from heed.tasks.heads.labels import Labels
 from heed.tasks.inputs.pictures import places_of
 from heed.threads import sparing
 from heed.watch.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
-from heed.watch.edits import Edit, Given, edits_of
+from heed.watch.edits import Edit, EditLike, edits_of
 from heed.watch.effects import Answer, NumberAnswer
-from heed.watch.hints import Hint
-from heed.watch.interventions import MOST_MAPS, effect_of
+from heed.watch.interventions import MAX_MAPS, effect_of
 from heed.watch.looks import ROLLOUT, Choice
 from heed.watch.maps import Axis
-from heed.watch.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
-from heed.watch.picture_maps import Patches, SeenAttention, cells_of, class_activation, saliency
+from heed.watch.pictures import (
+    GridPlace,
+    Patches,
+    PictureLook,
+    PictureMap,
+    SeenAttention,
+    area_of,
+    cells_of,
+    class_activation,
+    part_of,
+    saliency,
+)
+from heed.watch.remarks import Hint
 from heed.watch.trace import Trace, edit, trace
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
@@ -111,7 +121,7 @@ class Looking:
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with the effect of other weights on the label; without it if there are many maps."""
-        if self.patches is None or not 0 < sum(m.opens is not None for m in maps) <= MOST_MAPS:
+        if self.patches is None or not 0 < sum(m.weight_source is not None for m in maps) <= MAX_MAPS:
             return maps
 
         def scores(rows: Tensor) -> Tensor:
@@ -126,7 +136,7 @@ class Looking:
             for shown in maps:
                 outside = shown.weights.new_full((leading,), shown.outside / max(1, leading))
                 row = torch.cat([outside, shown.weights.flatten()]).unsqueeze(0)
-                effect = None if shown.opens is None else effect_of(answer, row, key, shown.opens)
+                effect = None if shown.weight_source is None else effect_of(answer, row, key, shown.weight_source)
                 tried.append(replace(shown, effect=effect))
         return tried
 
@@ -331,7 +341,7 @@ def look(
     run: Any,
     picture: Any,
     *,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
     mechanism: str | None = None,
     layer: int | Literal["all"] = -1,
     head: int | Literal["mean", "all"] = "mean",
@@ -382,11 +392,14 @@ def look(
     label = label or (look.label if look.top else None) or None
     if edits:
         plain = see(run, label=label)
-        look, before = look.minus(plain, "with the edits minus without"), [f"without the edits: {plain.said}"]
+        look, before = look.minus(plain, "with the edits minus without"), [f"without the edits: {plain.prediction}"]
     elif others:
         name, description, other = other_of(run, others[0])
         theirs = see(other, label=label)
-        look, before = look.minus(theirs, f"minus that of {name}", name), [f"beside it: {description}: {theirs.said}"]
+        look, before = (
+            look.minus(theirs, f"minus that of {name}", name),
+            [f"beside it: {description}: {theirs.prediction}"],
+        )
     return ShownPicture(replace(look, notes=(*look.notes, *before)))
 
 
@@ -415,7 +428,7 @@ def attribute_places(
     baseline: str | None = None,
     steps: int | None = None,
     without: str | None = None,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
 ) -> AttributedPlaces:
     """Attribute the score of a label to the places of one picture: its patches, or the cells of a grid.
 

@@ -35,7 +35,7 @@ from heed.visible import visible
 from heed.watch.attribution import LEFT_OUT, Scored
 from heed.watch.edits import Edit
 from heed.watch.effects import PROBABLE, Answer
-from heed.watch.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
+from heed.watch.looks import AttentionStep, Choice, DecoderFrame, EncoderFrame, Look, Shading, View
 from heed.watch.maps import Axis, Part
 from heed.watch.trace import Maps, Trace, edit
 
@@ -113,7 +113,7 @@ def _frames(
         best = torch.softmax(logits[place], -1).topk(min(_TOP, logits.shape[-1]))
         top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return {
-            "glances": _glances(views, place, len(text.ids)),
+            "attention": _attention_steps(views, place, len(text.ids)),
             "top": tuple((label_of(input, token), probability) for token, probability in top),
             "gates": {f"{net.label} {gate}": float(mean[place]) for net in nets for gate, mean in net.means.items()},
         }
@@ -131,25 +131,25 @@ def _frames(
     return tuple(reading), tuple(writing)
 
 
-def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:
+def _attention_steps(views: Sequence[View], place: int, count: int) -> tuple[AttentionStep, ...]:
     """Attention weights after reading token `place` of `count`, without the tokens after it."""
-    glances = []
+    steps = []
     for view in views:
         row = place - (count - len(view.map.query))
         if row >= 0:
-            glance, end = view.glance(row), min(place + 1, len(view.map.key))
-            if glance.mask is not None:
-                end = min(end, int(glance.mask.nonzero().max()) + 1)
-            glances.append(
+            attention, end = view.step(row), min(place + 1, len(view.map.key))
+            if attention.mask is not None:
+                end = min(end, int(attention.mask.nonzero().max()) + 1)
+            steps.append(
                 replace(
-                    glance,
-                    key=glance.key.cut(0, end),
-                    weights=glance.weights[:end],
-                    scores=None if glance.scores is None else glance.scores[:end],
-                    mask=None if glance.mask is None or bool(glance.mask[:end].all()) else glance.mask[:end],
+                    attention,
+                    key=attention.key.cut(0, end),
+                    weights=attention.weights[:end],
+                    scores=None if attention.scores is None else attention.scores[:end],
+                    mask=None if attention.mask is None or bool(attention.mask[:end].all()) else attention.mask[:end],
                 )
             )
-    return tuple(glances)
+    return tuple(steps)
 
 
 _READ = (
