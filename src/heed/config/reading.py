@@ -72,8 +72,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
         where += ":" if isinstance(error, RepeatedFieldError) else " is not YAML:"
         raise ConfigError(f"{where} {getattr(error, 'problem', error)}") from None
     if not isinstance(values, dict):
-        found = {str: "text", list: "a list", type(None): "nothing"}.get(type(values), f"the value {values!r}")
-        raise ConfigError(f"'{path}' contains {found}, expected fields such as 'task: translation'")
+        kind = {str: "text", list: "a list", type(None): "nothing"}.get(type(values), f"the value {values!r}")
+        raise ConfigError(f"'{path}' contains {kind}, expected fields such as 'task: translation'")
     return values
 
 
@@ -91,14 +91,14 @@ def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
 
 def data_files(config: RunConfig) -> dict[str, str]:
     """Every data file and folder that a configuration names, with the field that names it, such as "data.train"."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
 
     def note(path: str, _: IsPath, place: Sequence[str]) -> str:
-        found.setdefault(path, ".".join(place[:2]))
+        files.setdefault(path, ".".join(place[:2]))
         return path
 
     _map_paths(config.model_dump(mode="json", by_alias=True), type(config), note)
-    return found
+    return files
 
 
 _Change = Callable[[str, IsPath, Sequence[str]], str]
@@ -122,13 +122,14 @@ def _map_paths(values: Any, annotation: Any, change: _Change, place: Sequence[st
         }
         return {key: _map_paths(value, types.get(key, Any), change, (*place, key)) for key, value in values.items()}
     if isinstance(values, list):
-        (inner,) = [get_args(one)[0] for one in (annotation, *get_args(annotation)) if get_origin(one) is list] or [Any]
-        return [_map_paths(one, inner, change, place) for one in values]
+        members = (annotation, *get_args(annotation))
+        (inner,) = [get_args(member)[0] for member in members if get_origin(member) is list] or [Any]
+        return [_map_paths(value, inner, change, place) for value in values]
     for member in get_args(annotation):  # a union, in which at most one member has paths
         if isinstance(values, str) and get_origin(member) is list:  # one file may be given without brackets
             member = get_args(member)[0]
-        if (made := _map_paths(values, member, change, place)) != values:
-            return made
+        if (changed := _map_paths(values, member, change, place)) != values:
+            return changed
     return values
 
 

@@ -401,8 +401,8 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
 def _refuse_unwritable(value: Any, where: str, path: tuple[str, ...]) -> None:
     """Refuse what config.yaml or a tensor cannot hold: text that is not UTF-8, numbers beyond 64 bits."""
     if isinstance(value, dict | list | tuple):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            _refuse_unwritable(one, where, (*path, str(key)))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            _refuse_unwritable(item, where, (*path, str(key)))
     elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
         raise ConfigError(f"{where}: {'.'.join(path)} is {value!a:.60}, which is not UTF-8, as config.yaml must be")
     elif isinstance(value, int):
@@ -428,12 +428,12 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     if problem["type"] == "missing":
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
+        name_given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
         names = _embedded(kinds)
-        hint = suggest(str(given), names) if names else ", but there is no embedded data for this task"
-        return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
+        hint = suggest(str(name_given), names) if names else ", but there is no embedded data for this task"
+        return f"{name}.name is {name_given!r}{hint} (your own files go into {name}.train)"
     if problem["type"] == "model_type":
-        first = next((one for one in ("name", "kind") if one in _fields_at(kind, loc)), None)
+        first = next((field for field in ("name", "kind") if field in _fields_at(kind, loc)), None)
         example = f", such as {name}: {{{first}: {problem['input']}}}" if first else ""
         return f"{name} is {_written(problem['input'])}, but must be a section of fields{example}"
     return f"{name} is {_written(problem['input'])}{_expected(problem)}"
@@ -488,7 +488,11 @@ def sections_with(kind: type[RunConfig], name: str) -> list[str]:
     """The sections of a configuration that have a field of this name, `data` last."""
     classes = {section: [field.annotation] for section, field in kind.model_fields.items() if section != "data"}
     classes["data"] = [*_data_kinds(kind).values()]
-    return [one for one, kinds in classes.items() if any(name in getattr(each, "model_fields", ()) for each in kinds)]
+    return [
+        section
+        for section, kinds in classes.items()
+        if any(name in getattr(each, "model_fields", ()) for each in kinds)
+    ]
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:

@@ -6,7 +6,7 @@
 Files are memory-mapped. Their pages are given back after each access, so that the process does not grow with what it
 has read.
 
-Examples that are not held in memory are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
+Examples on disk are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
 numbers, the hash of each field, by which they are compared and chosen, and the number of the label set. Of large
 corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on, in
 memory too, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
@@ -78,7 +78,7 @@ class Corpus(Lazy[T]):
         """The numbers of these examples among all."""
 
     @classmethod
-    def held(cls, chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], make: Make[T]) -> Self:
+    def in_memory(cls, chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], make: Make[T]) -> Self:
         """Rows in memory, from those of some examples at a time, of types `kinds`."""
         files = [io.BytesIO() for _ in (*kinds, "offsets")]
         _write(chunks, kinds, files)
@@ -123,8 +123,8 @@ class Corpus(Lazy[T]):
         part.numbers = self.numbers[np.asarray(indices, dtype=np.int64)]
         return part
 
-    def beside(self, other: Corpus[Any]) -> Self:
-        """With the rows of another corpus of the same examples after its own."""
+    def with_rows_of(self, other: Corpus[Any]) -> Self:
+        """This corpus with the rows of another corpus of the same examples after its own."""
         both = copy.copy(self)
         both.values, both.offsets = [*self.values, *other.values], np.hstack([self.offsets, other.offsets])
         return both
@@ -224,10 +224,10 @@ class StoredExamples(Corpus[E], Kept[E]):
 def write_examples(examples: Iterable[E], kind: type[E], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
     sets: dict[LabelSet, int] = {}
-    rest = iter(examples)
+    remaining = iter(examples)
 
     def chunks() -> Iterator[list[list[Any]]]:
-        while chunk := list(islice(rest, sequences.TOGETHER)):
+        while chunk := list(islice(remaining, sequences.TOGETHER)):
             labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
             numbers = np.column_stack([hashes_in(chunk), labels])
             yield [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
@@ -307,13 +307,13 @@ def read_corpus(
     if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
         in_memory = 0
     read = partial(reader.filled, files, counts, findings)
-    examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
-    reader.columns.update(reader.columns or said["columns"])
+    examples, report_values, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
+    reader.columns.update(reader.columns or report_values["columns"])
     remarks = [remark] if remark else []
-    for line in said["remarks"]:
-        rest = line.removeprefix(_WARNING)
-        remarks.append(f"{name}: {line}" if rest == line else f"{_WARNING}{name}, {rest}")
-    return examples, Counts.of_values(said["counts"]), remarks
+    for line in report_values["remarks"]:
+        text = line.removeprefix(_WARNING)
+        remarks.append(f"{name}: {line}" if text == line else f"{_WARNING}{name}, {text}")
+    return examples, Counts.of_values(report_values["counts"]), remarks
 
 
 _GROWN, _SHARE = 8, 0.25
@@ -324,12 +324,12 @@ _SAMPLE = 20_000_000
 """Bytes of text that the tokenizer of a corpus on disk is trained on."""
 
 
-def sample_of(examples: Sequence[E], most: int = _SAMPLE) -> Sequence[E]:
-    """The examples, or a fixed random sample of `most` bytes of those on disk."""
-    if not isinstance(examples, StoredExamples) or (size := examples.num_bytes) <= most:
+def sample_of(examples: Sequence[E], num_bytes: int = _SAMPLE) -> Sequence[E]:
+    """The examples, or a fixed random sample of `num_bytes` of those on disk."""
+    if not isinstance(examples, StoredExamples) or (total := examples.num_bytes) <= num_bytes:
         return examples
     generator = torch.Generator().manual_seed(0)
-    count = max(1, len(examples) * most // size)
+    count = max(1, len(examples) * num_bytes // total)
     return examples.select(torch.randperm(len(examples), generator=generator)[:count].sort().values.numpy())
 
 
@@ -432,4 +432,4 @@ def corpus_of(
     """
     write = lambda folder: write_rows(encode(), kinds, folder)  # noqa: E731
     entry = cached([examples], write, worth, kind="tokens", **what)
-    return Corpus.held(encode(), kinds, make) if entry is None else Corpus.open(entry, make)
+    return Corpus.in_memory(encode(), kinds, make) if entry is None else Corpus.open(entry, make)

@@ -346,22 +346,22 @@ def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, 
     Japanese, Hindi, Urdu, Arabic and Amharic.
     """
     breaks = _BREAKS if separator is None else re.compile(re.escape(separator))
-    edges = [0, *chain.from_iterable(found.span() for found in breaks.finditer(text)), len(text)]
+    edges = [0, *chain.from_iterable(match.span() for match in breaks.finditer(text)), len(text)]
     spans: Iterable[Span] = zip(edges[::2], edges[1::2], strict=True)
     if separator is None:
         spans = chain.from_iterable(_within(text, start, end) for start, end in spans)
-    return [found.span() for start, end in spans if (found := _FILLED.search(text, start, end)) is not None]
+    return [match.span() for start, end in spans if (match := _FILLED.search(text, start, end)) is not None]
 
 
 def _within(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """The sentences between two breaks."""
     spans = []
     begin = start
-    for found in _ENDS.finditer(text, start, end):
-        if found.end() == begin or (found[1] or "").islower() or _NO_END.search(text[begin : found.start()]):
+    for match in _ENDS.finditer(text, start, end):
+        if match.end() == begin or (match[1] or "").islower() or _NO_END.search(text[begin : match.start()]):
             continue
-        spans.append((begin, found.end()))
-        begin = found.end()
+        spans.append((begin, match.end()))
+        begin = match.end()
     return [*spans, (begin, end)]
 
 

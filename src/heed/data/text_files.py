@@ -141,7 +141,7 @@ class _Lines:
         self._is_file, self._path = path is not None, path or Path("stdin")
         self._where = self._path if root is None else root
         self._inside = "" if root is None else f"{self._path.relative_to(root)}:"
-        self._most = findings.max_line
+        self._max_line = findings.max_line
         self._encoding = findings.encoding
         """The encoding of lines that are not UTF-8."""
         self._returns = False  # True if CR alone ends lines
@@ -196,10 +196,11 @@ class _Lines:
         self._returns = start.count(b"\r") - start.count(b"\r\n") > start.count(b"\n")
         if self._returns:
             file = io.BytesIO(file.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-        longest = 4 * self._most + 4  # a character has at most 4 bytes
+        longest = 4 * self._max_line + 4  # a character has at most 4 bytes
         for self.number, raw in enumerate(iter(partial(file.readline, longest), b""), start=1):
             is_ended = raw[-1] == _LF
-            if is_ended and not any(odd in raw for odd in _ODD) and (text := _utf_8(raw)) and len(text) <= self._most:
+            is_plain = is_ended and not any(odd in raw for odd in _ODD)
+            if is_plain and (text := _utf_8(raw)) and len(text) <= self._max_line:
                 yield text if self._exact else text[:-1]
             elif is_ended or len(raw) < longest:
                 yield self._line(raw)
@@ -265,7 +266,7 @@ class _Lines:
             where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
             message = f"contains a NUL byte {where}; the file is damaged or not a text file"
             return self._bad("NUL byte", message, text=text)
-        if len(text) > self._most:
+        if len(text) > self._max_line:
             return self._too_long(text)
         if _UNSEEN in text and not self._exact and is_empty(text):
             self._note("only characters without width, read as a blank line", self.number)
@@ -288,7 +289,7 @@ class _Lines:
         return self._bad("not UTF-8", message, fix=fix, text=line.decode("utf-8", "replace"), colon=True)
 
     def _too_long(self, text: str = "") -> BadLine:
-        rule = f"more than data.max_line {self._most:,} characters"
+        rule = f"more than data.max_line {self._max_line:,} characters"
         return self._bad(rule, f"has {rule}", fix="a larger data.max_line accepts it", text=text)
 
     def _bad(self, rule: str, message: str, *, fix: str = "", text: str = "", colon: bool = False) -> BadLine:
@@ -334,8 +335,8 @@ def _standard_input() -> Any:
         return io.BufferedReader(io.BytesIO(sys.stdin.buffer.read()))
 
 
-def incoming(path: Path | None, findings: Findings, most: int) -> Iterator[list[Numbered]]:
-    """The numbered lines of a file or, without a `path`, of standard input, in batches of at most `most` lines.
+def incoming(path: Path | None, findings: Findings, size: int) -> Iterator[list[Numbered]]:
+    """The numbered lines of a file or, without a `path`, of standard input, in batches of at most `size` lines.
 
     The findings are the policy for lines that cannot be used.
 
@@ -347,10 +348,10 @@ def incoming(path: Path | None, findings: Findings, most: int) -> Iterator[list[
         is_file = stat.S_ISREG(os.stat(path or sys.stdin.buffer.fileno()).st_mode)
     except OSError:  # reading reports a missing file
         is_file = True
-    return in_batches(lines, most) if is_file else _as_they_arrive(lines, most)
+    return in_batches(lines, size) if is_file else _as_they_arrive(lines, size)
 
 
-def _as_they_arrive(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
+def _as_they_arrive(lines: Iterable[Numbered], size: int) -> Iterator[list[Numbered]]:
     """The lines that have come, read by a thread, in batches."""
     arrived: Queue[Any] = Queue(_WAITING)
 
@@ -366,7 +367,7 @@ def _as_they_arrive(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbe
     while True:
         batch = [arrived.get()]
         time.sleep(_QUIET)
-        while len(batch) < most and not arrived.empty():
+        while len(batch) < size and not arrived.empty():
             batch.append(arrived.get())
         end = batch.pop() if isinstance(batch[-1], BaseException) else None
         if batch:
@@ -377,13 +378,13 @@ def _as_they_arrive(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbe
             raise end
 
 
-def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
-    """Batches of at most `most` lines; lines before an error come before it."""
+def in_batches(lines: Iterable[Numbered], size: int) -> Iterator[list[Numbered]]:
+    """Batches of at most `size` lines; lines before an error come before it."""
     batch: list[Numbered] = []
     try:
         for line in lines:
             batch.append(line)
-            if len(batch) == most:
+            if len(batch) == size:
                 yield batch
                 batch = []
     except DataError:
@@ -416,8 +417,8 @@ class InputFindings(Findings):
             tell: Called with the message about a skipped input.
             hint: End of the message about an input that is an error.
         """
-        own = Findings.of(data, strict=True)
-        super().__init__("skip" if skip else "error", own.encoding, max(own.max_line, MAX_LINE), hint=False)
+        policy = Findings.of(data, strict=True)
+        super().__init__("skip" if skip else "error", policy.encoding, max(policy.max_line, MAX_LINE), hint=False)
         self._tell, self._stops = tell, hint
         self.num_bad = 0
         self.bad_places: list[str] = []

@@ -143,11 +143,11 @@ def values_of(measures: Iterable[Measure]) -> dict[str, float]:
     return {measure.name: float(np.nan_to_num(measure.score())) for measure in measures}
 
 
-def length_buckets(lengths: Sequence[int], most: int = 5) -> list[tuple[int, int]]:
+def length_buckets(lengths: Sequence[int], maximum: int = 5) -> list[tuple[int, int]]:
     """Split lengths into at most `most` ranges `(first, last)` with about equally many examples."""
     if not lengths:
         return []
     ordered = sorted(lengths)
-    edges = sorted({ordered[(i * len(ordered)) // most] for i in range(most)})
+    edges = sorted({ordered[(i * len(ordered)) // maximum] for i in range(maximum)})
     ends = [edge - 1 for edge in edges[1:]] + [ordered[-1]]
     return list(zip(edges, ends, strict=True))

@@ -89,8 +89,9 @@ def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
         with write_folder(path) as folder:
             record = make(folder)
             (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
-    found = ", ".join(f"{name}: {problem}" for name, problem in damage.items())
-    return Entry(path, key, record, f"warning: {path} was damaged ({found}) and has been rebuilt" if found else "")
+    problems = ", ".join(f"{name}: {problem}" for name, problem in damage.items())
+    remark = f"warning: {path} was damaged ({problems}) and has been rebuilt" if problems else ""
+    return Entry(path, key, record, remark)
 
 
 def temporary_entry(make: Callable[[Path], Mapping[str, Any]]) -> Entry:
@@ -128,9 +129,9 @@ def _settled_content(path: Path, identity: tuple[int, ...]) -> Content:
     memory = cache_folder() / "contents" / hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
     large = path.stat().st_size >= _LARGE
     with suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(memory.read_text(encoding="utf-8")) if large else {}
-        if tuple(known["identity"]) == identity:
-            return cast(Content, known["content"])
+        remembered = json.loads(memory.read_text(encoding="utf-8")) if large else {}
+        if tuple(remembered["identity"]) == identity:
+            return cast(Content, remembered["content"])
     content = checksum(path)
     if large and tuple(getattr(path.stat(), name) for name in _IDENTITY) == identity:
         text = json.dumps({"file": str(path), "identity": identity, "content": content})
@@ -149,11 +150,12 @@ def contents_of(paths: Sequence[str | Path]) -> list[Any] | None:
         contents: list[Any] = []
         for path in map(Path, paths):
             if path.is_dir():
-                inside = [file for file in sorted(path.rglob("*")) if not file.is_dir()]
-                within = contents_of(inside)
+                files = [file for file in sorted(path.rglob("*")) if not file.is_dir()]
+                within = contents_of(files)
                 if within is None:
                     return None
-                contents.append({str(file.relative_to(path)): one for file, one in zip(inside, within, strict=True)})
+                names = (str(file.relative_to(path)) for file in files)
+                contents.append(dict(zip(names, within, strict=True)))
             elif path.is_file():
                 contents.append(content_of(path))
             else:

@@ -122,11 +122,11 @@ def _taken(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise taken(path) from None
+            raise already_exists(path) from None
         raise
 
 
-def taken(path: Path) -> RunError:
+def already_exists(path: Path) -> RunError:
     """The error for an output that exists."""
     return RunError(f"'{path}' already exists and is never overwritten; give another --out")
 
@@ -294,7 +294,7 @@ def _is_written_directly(path: Path) -> bool:
 
 
 @contextmanager
-def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iterator[None]:
+def _explained_output(path: Path, *temporary: Path, needed: int | None = None) -> Iterator[None]:
     """Context manager that explains errors of the disk and of a wrong path, but not those of other files."""
     earlier = _version(path)
     try:
@@ -302,7 +302,7 @@ def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iter
     except BrokenPipeError:  # the reader of a pipe has gone: commands end silently
         raise
     except OSError as error:
-        if error.filename is not None and Path(error.filename) not in (path, *own):
+        if error.filename is not None and Path(error.filename) not in (path, *temporary):
             raise
         if _is_written_directly(path):  # it has no old content and no free space
             raise DiskError(f"cannot write '{path}': {error.strerror}") from None
@@ -501,18 +501,18 @@ def disk_error(
         return DiskError(f"cannot write '{path}': {os.strerror(number)}")
     system = os.statvfs(next(folder for folder in path.parents if folder.exists()))
     names = "" if system.f_favail or not system.f_files else ", but no inode for another file"
-    wanted = "" if needed is None else f"{_mib(needed)} and room for names and blocks are needed, "
-    kept = "; an earlier version of it is unchanged" * (earlier is not None and _version(path) == earlier)
-    room = f"{wanted}{_mib(system.f_bavail * system.f_frsize)} are free{names}"
-    return DiskError(f"{_NO_ROOM[number]}: '{path}' could not be written ({room}){kept}")
+    requirement = "" if needed is None else f"{_mib(needed)} and room for names and blocks are needed, "
+    unchanged = "; an earlier version of it is unchanged" * (earlier is not None and _version(path) == earlier)
+    room = f"{requirement}{_mib(system.f_bavail * system.f_frsize)} are free{names}"
+    return DiskError(f"{_NO_ROOM[number]}: '{path}' could not be written ({room}){unchanged}")
 
 
 def error_number(error: BaseException) -> int | None:
     """The errno of an error; libraries written in Rust put it into their message."""
     if isinstance(error, OSError):
         return error.errno or errno.EIO
-    found = re.search(r"\(os error (\d+)\)", str(error)) if isinstance(error, Exception) else None
-    return None if found is None else int(found[1])
+    match = re.search(r"\(os error (\d+)\)", str(error)) if isinstance(error, Exception) else None
+    return None if match is None else int(match[1])
 
 
 def _mib(count: int) -> str:

@@ -40,7 +40,7 @@ from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.training.device import predicting
 from heed.watch.equal_weights import EqualWeights, equal_weights
 
@@ -150,7 +150,7 @@ class Run:
 
     @explains_memory("while predicting", READING)
     @_in_precision
-    @sparing()
+    @prediction_threads()
     def predict(self, given: Any, **options: Any) -> Any:
         """The prediction for an input, or for each of several, as a list with `to_frame()`.
 
@@ -318,7 +318,7 @@ class Run:
 
     @_scoring
     @_in_precision
-    @sparing()
+    @prediction_threads()
     def score(self, examples: Any, **options: Any) -> Any:
         """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
 
@@ -334,7 +334,7 @@ class Run:
 
     @_scoring
     @_in_precision
-    @sparing()
+    @prediction_threads()
     def evaluate(self, split: Any = "test") -> dict[str, Any]:
         """Score a split of the run's data, or other examples.
 
@@ -349,7 +349,7 @@ class Run:
         scores: dict[str, Any] = self.score(examples_of(self, split))
         return scores
 
-    @sparing()
+    @prediction_threads()
     def equal_weights(self, split: Any = "test") -> EqualWeights:
         """Score a split, or other examples, while the keys of each attention have equal weight.
 

@@ -43,7 +43,7 @@ def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Pi
     for i in order:
         place.append(((rank[labels[i]] + 0.5) / total[labels[i]], i))
         rank[labels[i]] += 1
-    spread = [i for _, i in sorted(place, key=lambda one: one[0])]
+    spread = [i for _, i in sorted(place, key=lambda item: item[0])]
     drawn: dict[Split, list[Picture]] = {}
     for split in reversed(SPLITS):
         drawn[split], spread = [examples[i] for i in spread[: sizes[split]]], spread[sizes[split] :]

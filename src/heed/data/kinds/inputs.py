@@ -14,7 +14,7 @@ from typing import Any
 
 from heed.data.columns import Column, Facts, pick, pick_text, shown
 from heed.data.findings import BadLine, Findings
-from heed.data.tables import FEW, FORMATS, CsvTable, Field, HeldTable, JsonTable, Row, Table, column_names, described
+from heed.data.tables import FEW, FORMATS, CsvTable, Field, JsonTable, PythonTable, Row, Table, column_names, described
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import ConfigError, DataError
 
@@ -31,7 +31,7 @@ def inputs_in(
     path: Path,
     fields: Sequence[Field],
     findings: Findings,
-    known: Collection[str] = (),
+    labels: Collection[str] = (),
     trained: Sequence[str] = (),
     default: int | None = None,
 ) -> tuple[Iterator[Numbered], str] | None:
@@ -43,7 +43,7 @@ def inputs_in(
         path: The file.
         fields: The field of the text, or those of a pair, with the columns that the run was trained on.
         findings: Policy for bad lines.
-        known: The labels of the training set, which are not texts.
+        labels: Those of the training set, which are not texts.
         trained: The training files; if one has the same ending, this file has columns too.
         default: The column of a file without a header, if the run was trained on a named one.
 
@@ -57,9 +57,9 @@ def inputs_in(
     number, sure, comma = None, True, ""
     if isinstance(table, JsonTable) and table.items is None and 2 * len(table.objects) <= len(table.head.filled):
         return None
-    columns = table.given(fields, trained=True)
+    columns = table.specified(fields, trained=True)
     if isinstance(table, CsvTable):
-        named = all(any(name in table.names for name in (columns[one.name], *one.names)) for one in fields)
+        named = all(any(name in table.names for name in (columns[field.name], *field.names)) for field in fields)
         # The only column: a comma outside quotes is part of the text.
         if not table.recognised and table.names == [columns["text"]]:
             comma = table.separator
@@ -68,27 +68,27 @@ def inputs_in(
         table.header = named or table.has_header
         # Commas alone do not show that there are columns: sentences have them too.
         sure = kind == ".tsv" or table.header or any(ending_of(Path(file)) == kind for file in trained)
-        by_number = fields[0].given if isinstance(fields[0].given, int) else default
+        by_number = fields[0].column if isinstance(fields[0].column, int) else default
         if sure and not named and by_number is not None and by_number < len(table.sample[0]):
             number = by_number
 
-    def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> dict[str, int | str] | str:
+    def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
         if not single:
-            return _in_order(facts, found)
+            return _in_order(facts, columns)
         text = pick(facts).text or pick_text(facts)
-        unsure = not sure and all(one.known < 0.5 for one in facts)
+        unsure = not sure and all(column.labels < 0.5 for column in facts)
         return {} if unsure or isinstance(text, str) else {"text": text.name}
 
     if single:
-        by_name = number is None and isinstance(fields[0].given, str)
-        fields = [fields[0] if by_name else replace(fields[0], given=number)]
-    least = FEW if single and not table.header and not known else 1
-    table.choose(fields, recognise, trained=True, known=known, least=least)
+        by_name = number is None and isinstance(fields[0].column, str)
+        fields = [fields[0] if by_name else replace(fields[0], column=number)]
+    minimum_rows = FEW if single and not table.header and not labels else 1
+    table.choose(fields, recognise, trained=True, labels=labels, minimum_rows=minimum_rows)
     if single and isinstance(column := table.columns["text"], str) and column not in table.names:
         return None
-    counted = " (counted from 0)" * any(isinstance(one, int) for one in table.columns.values())
+    counted = " (counted from 0)" * any(isinstance(column, int) for column in table.columns.values())
     listed = " and ".join(map(shown, table.columns.values())) + counted
-    said = f"{table.column_word}s: the {'text is' if single else 'texts are'} {listed}"
+    remark = f"{table.column_word}s: the {'text is' if single else 'texts are'} {listed}"
 
     def inputs() -> Iterator[Numbered]:
         for row in table.rows():
@@ -97,18 +97,18 @@ def inputs_in(
             except BadLine as bad:
                 yield row.number, bad
 
-    return inputs(), said + ("" if table.header else "; the file has no header")
+    return inputs(), remark + ("" if table.header else "; the file has no header")
 
 
 def _input(row: Row) -> Input:
     return (row.text("text"), row.text("second")) if "second" in row.table.columns else row.text("text")
 
 
-def _in_order(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
+def _in_order(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
     """The columns of a pair in a table that does not name both of them: its only two."""
-    names = [one.name for one in facts]
+    names = [column.name for column in facts]
     why = f"it has {len(names)} columns instead of two"
-    return dict(zip(known, names, strict=True)) if len(names) == 2 else why
+    return dict(zip(columns, names, strict=True)) if len(names) == 2 else why
 
 
 def texts_of(text: Input) -> Sequence[str]:
@@ -118,7 +118,7 @@ def texts_of(text: Input) -> Sequence[str]:
 
 def is_pair(value: Any) -> bool:
     """True for a tuple of two texts."""
-    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(one, str) for one in value)
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(text, str) for text in value)
 
 
 def pair_of(value: Any, where: str) -> TextPair:
@@ -157,9 +157,9 @@ def pairs_of(data: Any, what: str, fields: Sequence[Field]) -> list[TextPair]:
     are_dicts = isinstance(data, Sequence) and data and isinstance(data[0], Mapping)
     if not are_dicts and column_names(data) is None:
         return [pair_of(value, f"{what}[{i}]") for i, value in enumerate(data)]
-    table = HeldTable(data, what, [one.name for one in fields], Findings(hint=False))
-    if not all(one.given in table.names for one in fields):
-        fields = [replace(one, given=None) for one in fields]
+    table = PythonTable(data, what, [field.name for field in fields], Findings(hint=False))
+    if not all(field.column in table.names for field in fields):
+        fields = [replace(field, column=None) for field in fields]
     table.choose(fields, _in_order, trained=True)
-    first, second = (one.name for one in fields)
+    first, second = (field.name for field in fields)
     return [(row.text(first), row.text(second)) for row in table.rows()]

@@ -37,7 +37,7 @@ class Kind:
     """Plural name of generated examples."""
     arranged: Callable[[Any], Any] = lambda data: data
     """Python data in one of the forms of `heed.data.readers`."""
-    check: Callable[[Sequence[Any], str], None] = lambda held, split: None
+    check: Callable[[Sequence[Any], str], None] = lambda examples, split: None
     """Refuses examples of a split whose columns are probably exchanged."""
     section: type[Source] = Source
     """The class of the `data` section, for a task without a configuration of its own."""
@@ -59,7 +59,7 @@ def kind_of(unit: str, texts: Sequence[str], truth: Mapping[str, type], groups: 
     roles = {name: Role(name) for name in texts} | {n: VALUE if t is float else Role() for n, t in truth.items()}
     declared: Any = [*((name, str) for name in texts), *((n, t, field(default=t())) for n, t in truth.items())]
     source = property(lambda self: "\t".join(self.texts))
-    made = make_dataclass(
+    example_class = make_dataclass(
         unit.title(),
         [*declared, ("origin", str, field(default="", compare=False))],
         bases=(Example,),
@@ -75,15 +75,15 @@ def kind_of(unit: str, texts: Sequence[str], truth: Mapping[str, type], groups: 
     def reader(options: Any, labels: Sequence[str] | None) -> Reader[Any]:
         fields = [Field(name, getattr(options.columns, name)) for name in names]
 
-        def recognise(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
-            said = [one.name for one in facts if one.is_text]
-            others = [one.name for one in facts if not one.is_text]
-            if len(said) == len(texts) == 1 and len(others) == len(truth) == 1:
-                return {texts[0]: said[0], next(iter(truth)): others[0]}
+        def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
+            text_columns = [column.name for column in facts if column.is_text]
+            other_columns = [column.name for column in facts if not column.is_text]
+            if len(text_columns) == len(texts) == 1 and len(other_columns) == len(truth) == 1:
+                return {texts[0]: text_columns[0], next(iter(truth)): other_columns[0]}
             return "which column is which is unclear"
 
         def choose(table: Table, again: bool) -> str:
-            return table.choose(fields, recognise, trained=again, least=1)
+            return table.choose(fields, recognise, trained=again, minimum_rows=1)
 
         def example(row: Row) -> Any:
             values: dict[str, Any] = {name: row.text(name) for name in texts}
@@ -92,16 +92,16 @@ def kind_of(unit: str, texts: Sequence[str], truth: Mapping[str, type], groups: 
                 if of is float and not is_float(value):
                     raise row.bad(f"no {name}", f"{row.table.at(row, name)} is {value!r}, expected a number")
                 values[name] = of(value) if of is float else row.text(name)
-            return made(**values, origin=row.origin)
+            return example_class(**values, origin=row.origin)
 
-        return table_reader(made, choose, example, Table.open)
+        return table_reader(example_class, choose, example, Table.open)
 
     return Kind(
         reader,
         fields=lambda options: names,
         sides=lambda options: texts,
-        ask=lambda given: made(*given),
+        ask=lambda values: example_class(*values),
         units=f"{unit}s",
         section=data,
-        example=made,
+        example=example_class,
     )

@@ -70,13 +70,13 @@ def iter_links(path: str | Path, *, findings: Findings | None = None) -> Iterato
 def _links_in(row: Row) -> list[WordLink]:
     links: dict[tuple[int, int], bool] = {}
     for written in row.object().split():
-        found = _LINK.fullmatch(written)
-        if found is None:
+        match = _LINK.fullmatch(written)
+        if match is None:
             expected = "links between words, separated by spaces: source-target as in 3-5, or 3p5 for a possible link"
             raise row.bad("not a link", f"{row.where} contains {written!r:.60}, expected {expected}")
-        source, target = whole_number(found[1]), whole_number(found[3])
+        source, target = whole_number(match[1]), whole_number(match[3])
         # A repeated link is sure if it is sure once.
-        links[source, target] = links.get((source, target), False) or found[2] == "-"
+        links[source, target] = links.get((source, target), False) or match[2] == "-"
     return [WordLink(source, target, sure) for (source, target), sure in links.items()]
 
 
@@ -87,7 +87,7 @@ def written_links(links: Iterable[WordLink]) -> str:
 
 def word_spans(text: str) -> list[Span]:
     """The character span `(start, end)` of each word, separated by spaces."""
-    return [found.span() for found in _WORD.finditer(text)]
+    return [match.span() for match in _WORD.finditer(text)]
 
 
 def checked(links: Sequence[WordLink], pair: Pair, path: str | Path, number: int, findings: Findings) -> list[WordLink]:
@@ -99,11 +99,11 @@ def checked(links: Sequence[WordLink], pair: Pair, path: str | Path, number: int
         DataError: A link names a word beyond the last, and bad lines are not skipped.
     """
     words = {"source": pair.source.split(), "target": pair.target.split()}
-    kept = []
+    valid = []
     for link in links:
         side = next((side for side in words if getattr(link, side) >= len(words[side])), None)
         if side is None:
-            kept.append(link)
+            valid.append(link)
             continue
         word, count = getattr(link, side), len(words[side])
         message = (
@@ -113,13 +113,13 @@ def checked(links: Sequence[WordLink], pair: Pair, path: str | Path, number: int
         )
         fix = "if the file counts words from 1, subtract 1 from every number" if word == count else ""
         findings.bad(OUT_OF_RANGE, path, number, message, fix=fix, things="links")
-    return kept
+    return valid
 
 
 def linked(pair: Pair, links: Iterable[WordLink]) -> Pair:
     """The pair with these links between its words, as character spans; all words must exist (see `checked`)."""
     sources, targets = word_spans(pair.source), word_spans(pair.target)
-    return replace(pair, links=tuple(Link(target=targets[one.target], source=sources[one.source]) for one in links))
+    return replace(pair, links=tuple(Link(target=targets[link.target], source=sources[link.source]) for link in links))
 
 
 _PLACE = re.compile(r"([:\[])(\d+)\]?$", re.ASCII)
@@ -154,9 +154,9 @@ class LinkTable:
 
     def _links_of(self, pair: Pair, findings: Findings) -> list[WordLink]:
         """The links of a pair, without those to missing words; from line N of the file for line N of the corpus."""
-        found = _PLACE.search(pair.origin)
-        assert found is not None, f"{pair.origin!r} names no line"
-        line = int(found[2]) + 1 if found[1] == "[" else int(found[2]) - self._skipped
+        match = _PLACE.search(pair.origin)
+        assert match is not None, f"{pair.origin!r} names no line"
+        line = int(match[2]) + 1 if match[1] == "[" else int(match[2]) - self._skipped
         if line > len(self):
             raise DataError(
                 f"pair {pair.origin} has no line in '{self.path}', which has {len(self):,}; texts with line breaks "

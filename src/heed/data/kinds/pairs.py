@@ -29,7 +29,7 @@ from heed.data.examples import Pair
 from heed.data.findings import CUT_OFF, BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.readers import Reader, table_reader
-from heed.data.tables import FEW, CsvTable, Field, HeldTable, Row, Table, note_header
+from heed.data.tables import FEW, CsvTable, Field, PythonTable, Row, Table, note_header
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
 from heed.errors import DataError, counted
 
@@ -57,25 +57,25 @@ def pair_reader(
     fields = Field("source", columns.source, names[0]), Field("target", columns.target, names[1])
 
     def choose(table: Table, after: bool) -> str:
-        said = ""
+        remark = ""
         if isinstance(table, CsvTable):
             _check(table, advice, any(isinstance(column, str) for column in (columns.source, columns.target)))
         if isinstance(table, CsvTable) and not table.is_regular:  # reading reports what is missing
-            given = table.given(fields, after or again)
-            table.columns = {side: n if one is None else one for n, (side, one) in enumerate(given.items())}
+            specified = table.specified(fields, after or again).items()
+            table.columns = {side: n if column is None else column for n, (side, column) in enumerate(specified)}
         else:
             recognise = partial(_recognised, table=table, advice=advice)
-            said = table.choose(fields, recognise, trained=after or again, least=1)
-        if isinstance(table, HeldTable) and not table.names and table.width > 2:  # tuples with more than both texts
-            chosen = _recognised(table.facts(), {one.name: one.given for one in fields}, table, advice)
+            remark = table.choose(fields, recognise, trained=after or again, minimum_rows=1)
+        if isinstance(table, PythonTable) and not table.names and table.width > 2:  # tuples with more than both texts
+            chosen = _recognised(table.facts(), {field.name: field.column for field in fields}, table, advice)
             if isinstance(chosen, str):
                 raise DataError(f"{table.called}: {chosen}; set data.columns.source and data.columns.target to numbers")
             table.columns |= chosen
-            said = f"columns: source is {table.columns['source']}, target is {table.columns['target']}"
-        if table.columns["source"] == table.columns["target"] and not isinstance(table, HeldTable):
+            remark = f"columns: source is {table.columns['source']}, target is {table.columns['target']}"
+        if table.columns["source"] == table.columns["target"] and not isinstance(table, PythonTable):
             where = f"{table.column_word}, '{table.columns['source']}' of '{Path(table.path).name}'"
             table.findings.remark(f"warning: source and target are the same {where}; {COPY}")
-        return "; ".join(table.said) if [*table.columns.values()] == [0, 1] else said
+        return "; ".join(table.remarks) if [*table.columns.values()] == [0, 1] else remark
 
     def table_in(path: Path, findings: Findings) -> Table:
         fixed = ending_of(path) not in (".csv", ".jsonl", ".json", ".parquet")
@@ -107,7 +107,7 @@ def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
         number, (left, right) = numbered
         if left is None or right is None:
             short, long = (source, target) if left is None else (target, source)
-            if findings.one(CUT_OFF, short) is None:
+            if findings.find(CUT_OFF, short) is None:
                 raise _different_lengths(short, number - 1, long, findings)
             raise BadLine(f"'{short.name}' is cut off before that line")
         return Pair(unless_bad(left), unless_bad(right), origin=f"{source.name}:{number}")
@@ -123,7 +123,7 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     hint = "".join(
         f"; '{path}' contains carriage returns (the first in line {returns.places[0]}), which do not end lines here"
         for path in (short, long)
-        if (returns := findings.one(INNER_RETURN, path)) is not None
+        if (returns := findings.find(INNER_RETURN, path)) is not None
     )
     counts = f"'{short}' has {counted(count, 'line')} but '{long}' has {total:,}"
     return DataError(f"{counts}; line N of one must belong to line N of the other{hint}")
@@ -149,24 +149,25 @@ def _check(table: CsvTable, advice: Advice, by_name: bool) -> None:
 
 
 def _recognised(
-    facts: Sequence[Facts], known: Mapping[str, Column], table: Table, advice: Advice
+    facts: Sequence[Facts], columns: Mapping[str, Column], table: Table, advice: Advice
 ) -> dict[str, int | str] | str:
     """The columns of both sides: in CSV the first and the second, unless these are numbers; else the only texts."""
-    open_ = [side for side, column in known.items() if column is None]
+    open_ = [side for side, column in columns.items() if column is None]
     if table.judged < FEW and not isinstance(table, CsvTable):
         return ""
-    others = [one for one in facts if one.name not in known.values()]
-    texts = [one for one in others if one.is_text]
-    usual = [facts[n] for n, side in enumerate(known) if side in open_ and n < len(facts)]
-    if (isinstance(table, CsvTable) or not table.names) and all(one in others and one.numbers <= 0.9 for one in usual):
+    others = [column for column in facts if column.name not in columns.values()]
+    texts = [column for column in others if column.is_text]
+    usual = [facts[n] for n, side in enumerate(columns) if side in open_ and n < len(facts)]
+    is_positional = isinstance(table, CsvTable) or not table.names
+    if is_positional and all(column in others and column.numbers <= 0.9 for column in usual):
         texts = usual
-    for able in (texts, [one for one in texts if not one.repeats]):
+    for able in (texts, [column for column in texts if not column.repeats]):
         if len(able) == len(open_):
-            return {side: one.name for side, one in zip(open_, able, strict=True)}
-    if isinstance(table, CsvTable | HeldTable) and len(others) == len(open_):
+            return {side: column.name for side, column in zip(open_, able, strict=True)}
+    if isinstance(table, CsvTable | PythonTable) and len(others) == len(open_):
         if texts:
             table.findings.remark(f"warning: columns of numbers, read as texts: {listing(others)}")
-        return {side: one.name for side, one in zip(open_, others, strict=True)}
+        return {side: column.name for side, column in zip(open_, others, strict=True)}
     lists = [(name, {*map(type, value)}) for name, value in table.first.items() if isinstance(value, list)]
     if turns := next((name for name, types in lists if types in ({dict}, {str})), None):
         why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"

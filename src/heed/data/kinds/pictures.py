@@ -43,13 +43,13 @@ from heed.data.pictures.files import (
     read_idx,
 )
 from heed.data.pictures.store import Pixels, picture_digest
-from heed.data.readers import Held, Reader
+from heed.data.readers import PythonExamples, Reader
 from heed.data.tables import (
     CsvTable,
     Field,
     Head,
-    HeldTable,
     HubTable,
+    PythonTable,
     Recognise,
     Row,
     Table,
@@ -69,10 +69,10 @@ _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or a
 
 def files_named(cell: str, folder: str | Path) -> list[str]:
     r"""The files in a folder that a cell may name: of this name, with `\` as `/` if need be, else with an ending."""
-    places = [os.path.join(folder, one) for one in (cell, cell.replace("\\", "/"))]
+    places = [os.path.join(folder, name) for name in (cell, cell.replace("\\", "/"))]
     able = [places[1] + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
-    exact = [one for one in places if os.path.isfile(one)][:1]
-    return exact or list({os.stat(one).st_ino: one for one in able if os.path.isfile(one)}.values())
+    exact = [path for path in places if os.path.isfile(path)][:1]
+    return exact or list({os.stat(path).st_ino: path for path in able if os.path.isfile(path)}.values())
 
 
 def _file_named(cell: str, folder: str | Path, relative: str) -> str:
@@ -129,12 +129,12 @@ def pictures_of(data: Any, pixels: Pixels) -> list[Picture]:
     values = [data] if single else list(data)
     if not values:
         return []
-    table = HeldTable({"picture": values}, "pictures", ("picture",), Findings(hint=False))
+    table = PythonTable({"picture": values}, "pictures", ("picture",), Findings(hint=False))
     table.columns = {"path": "picture"}
     return list(PictureReader(None, pixels).of_table(table))
 
 
-class HeldPictures(Held[Picture]):
+class PythonPictures(PythonExamples[Picture]):
     """Pictures passed in Python, and the `sources` of their pixels (`Pixels.sources`)."""
 
     def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Any]) -> None:
@@ -142,15 +142,15 @@ class HeldPictures(Held[Picture]):
         self.sources = sources
 
 
-def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> HeldPictures:
+def pictures_from_python(data: Any, split: str, section: Any, findings: Findings) -> PythonPictures:
     """Pictures with labels in one of the forms above, read as a `data` section says.
 
     Raises:
         DataError: The data cannot be used; the message names the position, the value and what would be right.
     """
     pixels = Pixels.of(section)
-    table = HeldTable(data, split, ("picture", "label"), findings)
-    return HeldPictures(PictureReader(section, pixels).of_table(table), findings, pixels.sources)
+    table = PythonTable(data, split, ("picture", "label"), findings)
+    return PythonPictures(PictureReader(section, pixels).of_table(table), findings, pixels.sources)
 
 
 class HubPictures:
@@ -211,9 +211,9 @@ class PictureReader:
 
     def files(self, files: Sequence[str], findings: Findings) -> Iterator[Picture]:
         """The pictures of some files, in turn; an idx file of labels belongs to the file before it."""
-        rest = list(files)
-        while rest:
-            name = rest.pop(0)
+        waiting = list(files)
+        while waiting:
+            name = waiting.pop(0)
             path = Path(name)
             if not os.path.exists(path):
                 raise DataError(f"no file '{path}'")
@@ -223,8 +223,8 @@ class PictureReader:
             if is_table(path):
                 yield from self.of_table(CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ","))
             elif is_idx(path):
-                holds_labels = rest and is_idx(Path(rest[0])) and read_idx(Path(rest[0])).ndim == 1
-                yield from self._idx(name, rest.pop(0) if holds_labels else None)
+                holds_labels = waiting and is_idx(Path(waiting[0])) and read_idx(Path(waiting[0])).ndim == 1
+                yield from self._idx(name, waiting.pop(0) if holds_labels else None)
             elif is_picture(path.name):
                 raise DataError(f"'{path}' is one picture; {_EXPECTED}")
             else:
@@ -265,20 +265,20 @@ class PictureReader:
         relative += "; data.folder sets another folder"
         if option is not None:
             folder, relative = Path(option), f"data.folder, {option}"
-        if not table.columns and (said := self._choose(table, folder)):
-            findings.remark(said)
+        if not table.columns and (remark := self._choose(table, folder)):
+            findings.remark(remark)
         if is_file and option is not None:
             findings.remark(f"the pictures that {Path(table.path).name} names are in '{option}' (data.folder)")
         is_labelled = "label" in table.columns
-        held: dict[int, Any] = {}
+        pictures: dict[int, Any] = {}
         name, is_unit = "", False
         if isinstance(table, HubTable):
             name = f"hub:{table.path}:{table.split}"
             self.pixels.sources[name] = HubPictures(table)
-        elif isinstance(table, HeldTable):
-            name = f"memory:{table.split}" if is_labelled else f"memory:{id(held):x}"
+        elif isinstance(table, PythonTable):
+            name = f"memory:{table.split}" if is_labelled else f"memory:{id(pictures):x}"
             is_unit = _are_unit(table.chosen()["path"])
-            self.pixels.sources[name] = held
+            self.pixels.sources[name] = pictures
 
         def entry(numbered: tuple[int, Row]) -> _Entry | None:
             number, row = numbered
@@ -297,8 +297,8 @@ class PictureReader:
             except PictureError as error:
                 message = f"{row.where} {error}"
                 raise findings.bad(error.rule, table.path, row.origin, message, things="pictures") from None
-            if isinstance(table, HeldTable):
-                held[number] = data
+            if isinstance(table, PythonTable):
+                pictures[number] = data
             return _Entry(label, f"{name}#{number}", row.origin, row.where, table.path, data)
 
         return self._examined(findings.usable(enumerate(table.rows()), entry), findings)
@@ -322,7 +322,7 @@ class PictureReader:
             table.header = is_named or (len(table.sample) > 1 and not any(map(is_picture, first))) or None
             paths, labels, recognise = [*PATH_NAMES], [], partial(self._recognise, table.head, folder)
         fields = Field("path", options.path, paths), Field("label", options.label, labels)
-        return table.choose(fields, recognise, least=0)
+        return table.choose(fields, recognise, minimum_rows=0)
 
     def _recognise(
         self, head: Head, folder: Path, facts: Sequence[Facts], columns: Mapping[str, Column]
@@ -335,9 +335,9 @@ class PictureReader:
         path = next((column.name for column in able), None) if columns["path"] is None else columns["path"]
         if path is None:
             return "no column contains picture paths" + "".join(self._looks(head))
-        rest = [column for column in facts if column.name != path]
-        usual = [column for name in LABEL_NAMES for column in rest if str(column.name).strip().casefold() == name]
-        choices = (usual[:1], rest, [column for column in rest if column.repeats])
+        others = [column for column in facts if column.name != path]
+        usual = [column for name in LABEL_NAMES for column in others if str(column.name).strip().casefold() == name]
+        choices = (usual[:1], others, [column for column in others if column.repeats])
         sure = next((some[0].name for some in choices if len(some) == 1), None)
         label = sure if columns["label"] is None else columns["label"]
         return "the label column is unclear" if label is None else {"path": path, "label": label}
@@ -369,7 +369,7 @@ class PictureReader:
 
         return findings.usable(self.pixels.each(self._read, entries), picture)
 
-    def _idx(self, path: str, beside: str | None) -> Iterator[Picture]:
+    def _idx(self, path: str, label_file: str | None) -> Iterator[Picture]:
         """The pictures of an idx file; labels are numbers, or their names in `data.classes`."""
         images = read_idx(Path(path))
         if images.ndim == 1:
@@ -378,27 +378,27 @@ class PictureReader:
             shape = " x ".join(map(str, images.shape))
             raise DataError(f"'{path}' contains {shape} bytes, expected pictures: number x height x width [x 3]")
         able = labels_beside(Path(path))
-        file = Path(beside) if beside else next((candidate for candidate in able if candidate.exists()), None)
+        file = Path(label_file) if label_file else next((candidate for candidate in able if candidate.exists()), None)
         if file is None:
-            wanted = " or ".join(f"'{candidate.name}'" for candidate in able[:2])
-            raise DataError(f"'{path}' has no file of labels next to it ({wanted}); give that file after it")
+            names = " or ".join(f"'{candidate.name}'" for candidate in able[:2])
+            raise DataError(f"'{path}' has no file of labels next to it ({names}); give that file after it")
         labels = read_idx(file)
         if labels.ndim != 1 or len(labels) != len(images):
             counts = f"{len(labels):,} labels, and '{path}' {len(images):,} pictures"
             raise DataError(f"'{file}' has {counts}; each needs one")
-        most = int(labels.max(initial=0))
-        names = self.classes or [str(number) for number in range(most + 1)]
-        if most >= len(names):
-            where = f"the first one too large is at position {int(np.argmax(labels >= len(names)))}"
-            classes = f"{len(names)} classes, 0 to {len(names) - 1}"
-            raise DataError(f"'{file}' has the label {most} ({where}), but data.classes names {classes}")
+        largest = int(labels.max(initial=0))
+        classes = self.classes or [str(number) for number in range(largest + 1)]
+        if largest >= len(classes):
+            where = f"the first one too large is at position {int(np.argmax(labels >= len(classes)))}"
+            listed = f"{len(classes)} classes, 0 to {len(classes) - 1}"
+            raise DataError(f"'{file}' has the label {largest} ({where}), but data.classes names {listed}")
         self.pixels.sources[path] = images
         facts = PictureFacts(images.shape[1], images.shape[2], 1 if images.ndim == 3 else images.shape[3])
         origin = Path(path).name
         for i, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
             place = f"{path}#{i}"
-            self.pixels.known[place] = facts
-            yield Picture(picture_digest(image), names[label], place, f"{origin}#{i}")
+            self.pixels.examined[place] = facts
+            yield Picture(picture_digest(image), classes[label], place, f"{origin}#{i}")
 
 
 def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:

@@ -35,9 +35,9 @@ from heed.data.tables import (
     CsvTable,
     Field,
     Head,
-    HeldTable,
     Items,
     JsonTable,
+    PythonTable,
     Row,
     Table,
     characters_of,
@@ -73,16 +73,16 @@ def text_reader(data: Any, labels: Collection[str] = (), advice: Advice = no_adv
         for text in reader.read(files, findings):
             seen.update(text.labels)
             yield text
-        texts.known = texts.known or frozenset(seen)
+        texts.labels = texts.labels or frozenset(seen)
 
     return replace(reader, read=read)
 
 
-def labels_in(cell: str, data: Any, known: Collection[str] = ()) -> tuple[str, ...]:
+def labels_in(cell: str, data: Any, labels: Collection[str] = ()) -> tuple[str, ...]:
     """The labels in one cell: one unless several are allowed; none in a blank one."""
     cells = cell.split(data.label_separator) if data.several_labels else [cell]
     parts = [part.strip() for part in cells if part.strip()]
-    return tuple(dict.fromkeys(part if part in known else label_of(part) or "" for part in parts))
+    return tuple(dict.fromkeys(part if part in labels else label_of(part) or "" for part in parts))
 
 
 class _Texts:
@@ -90,7 +90,7 @@ class _Texts:
 
     def __init__(self, data: Any, labels: Collection[str], advice: Advice) -> None:
         self.data, self.advice = data, advice
-        self.known, self.trained = frozenset(labels), bool(labels)
+        self.labels, self.trained = frozenset(labels), bool(labels)
         text, self.second, label = data.columns.text, data.columns.second, data.columns.label
         self.marks: Sequence[str] = label if isinstance(label, list) else ()
         """Columns of 0 and 1 that are the labels, instead of one column of labels."""
@@ -114,14 +114,14 @@ class _Texts:
         if isinstance(value, list):
             if not several:
                 raise row.bad("several labels", f"{where} is a list, {value!r:.60}; {_SEVERAL}")
-            return tuple(dict.fromkeys(label for one in value for label in self._labels(one, row)))
+            return tuple(dict.fromkeys(label for item in value for label in self._labels(item, row)))
         if value is None and several and not isinstance(row.table, JsonTable):
             return ()
         if value is None:
             raise row.bad("no label", f"{where} is missing; data.several_labels=true allows that")
         if (label := label_of(value)) is None or (isinstance(value, float) and not value.is_integer()):
             raise row.bad("field is not a label", f"{where} is {described(value)}, expected a label")
-        labels = labels_in(characters_of(label, where, row.bad, row.note), self.data, self.known)
+        labels = labels_in(characters_of(label, where, row.bad, row.note), self.data, self.labels)
         if not labels and not several:
             raise row.bad("no label", f"{where} has no label; data.several_labels=true allows that")
         if isinstance(value, str):
@@ -160,8 +160,8 @@ class _Texts:
                 expected = columns.text or "text", *(self.marks or [columns.label or "label"])
                 table = Table.open(path, findings, expected, kind)
         if table is None and (self.second is not None or (self.marks and not self.trained)):
-            given = f"second is {self.second!r}" if self.second is not None else f"label is {list(self.marks)}"
-            raise DataError(f"'{path}' has no columns, but data.columns.{given}; give CSV, TSV or JSON lines")
+            specified = f"second is {self.second!r}" if self.second is not None else f"label is {list(self.marks)}"
+            raise DataError(f"'{path}' has no columns, but data.columns.{specified}; give CSV, TSV or JSON lines")
         if table is not None:
             return table
         return (self._folders if kind == "folders" else self._lines)(path, findings)
@@ -173,33 +173,33 @@ class _Texts:
             DataError: The table looks like something else, lacks a column of the run, or which column is which is
                 unclear.
         """
-        marks, known = (self.marks if table.names or not isinstance(table, HeldTable) else ()), self.known
+        marks, labels = (self.marks if table.names or not isinstance(table, PythonTable) else ()), self.labels
         if isinstance(table, CsvTable) and marks:
             table.header = True
 
-        def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> Mapping[str, int | str] | str:
-            able = [one for one in facts if one.name not in (found.get("second"), *marks)]
+        def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> Mapping[str, int | str] | str:
+            able = [column for column in facts if column.name not in (columns.get("second"), *marks)]
             if marks:
                 text = pick_text(able)
                 return text if isinstance(text, str) else {"text": text.name}
-            picked = pick(able, found["text"], found["label"], table.whole)
+            picked = pick(able, columns["text"], columns["label"], table.whole)
             content = content_of(table.head) if picked.unclear and isinstance(table, CsvTable) else None
             if content is not None and content.kind != "labelled":
                 advice = self.advice(content.kind, Path(table.path))
                 raise DataError(f"{table.called}: {content.why}; {NO_LABEL}{advice}")
             return picked.unclear or {field: getattr(picked, field).name for field in ("text", "label")}
 
-        fields, least = (self.fields[:-1], 1) if marks else (self.fields, 1 if known else FEW)
-        rule = None if self.second is not None and isinstance(table, HeldTable) and not marks else recognise
-        trained = self.trained or (bool(known) and not marks)
-        said = table.choose(fields, rule, trained=trained, known=known, least=least)
+        fields, minimum_rows = (self.fields[:-1], 1) if marks else (self.fields, 1 if labels else FEW)
+        rule = None if self.second is not None and isinstance(table, PythonTable) and not marks else recognise
+        trained = self.trained or (bool(labels) and not marks)
+        remark = table.choose(fields, rule, trained=trained, labels=labels, minimum_rows=minimum_rows)
         if self.trained and marks:
-            table.of_training([Field(f"label[{n}]", one) for n, one in enumerate(marks)])
+            table.of_training([Field(f"label[{n}]", name) for n, name in enumerate(marks)])
         for n, mark in enumerate(marks):
             if mark not in table.names:
                 raise DataError(f"{table.called} has no {table.column_word} '{mark}'{suggest(mark, table.names)}")
             table.columns[f"label[{n}]"] = mark
-        return f"{said}, labels are {', '.join(marks)}" if said and marks else said
+        return f"{remark}, labels are {', '.join(marks)}" if remark and marks else remark
 
     def _of_lines(self, path: Path, findings: Findings) -> CsvTable | None:
         """The table of lines with tabs; None for lines `label text`, and anything else is refused."""
@@ -211,16 +211,20 @@ class _Texts:
         if content is not None and content.kind == "tagged":
             raise DataError(f"'{path}': {content.why}; expected a text with its label on each line{advice}")
         table = CsvTable(path, findings, "\t", fixed=True)
-        given = [one for one in table.given(self.fields, self.trained).values() if one not in (None, self.second)]
-        few = table.judged < (1 if self.known else FEW)
-        columns = table.facts(self.known, given) if table.is_regular and not few else []
+        specified = [
+            column
+            for column in table.specified(self.fields, self.trained).values()
+            if column not in (None, self.second)
+        ]
+        few = table.judged < (1 if self.labels else FEW)
+        columns = table.facts(self.labels, specified) if table.is_regular and not few else []
         # Lines `label TAB text` are read as lines `label text`.
         unclear = not columns or (columns[0].repeats and columns[0].words == 1 and not table.header)
-        if columns and (given or not (unclear or pick(columns, whole=table.whole).unclear)):
+        if columns and (specified or not (unclear or pick(columns, whole=table.whole).unclear)):
             table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
             return table
-        known = sum(line.split(maxsplit=1)[0] in self.known for line in head.filled)
-        if first.of_sentences and 2 * known < len(head.filled):
+        num_labelled = sum(line.split(maxsplit=1)[0] in self.labels for line in head.filled)
+        if first.of_sentences and 2 * num_labelled < len(head.filled):
             raise DataError(
                 f"'{path}': {'its lines are plain sentences' if content is None else content.why}, and their first "
                 f"words do not look like labels ({first.values:,} different ones in {first.lines:,} lines, "
@@ -243,10 +247,10 @@ class _Texts:
 
         def text(file: Path) -> Text:
             lines = lines_of(file, findings, path)
-            labels = labels_in(file.parent.name, self.data, self.known)
+            labels = labels_in(file.parent.name, self.data, self.labels)
             return Text("\n".join([*map(unless_bad, [*lines])]), labels, f"{file.parent.name}/{file.name}")
 
-        files = (file for folder in classes for file in [one for one in within(folder) if one.is_file()])
+        files = (file for folder in classes for file in within(folder) if file.is_file())
         return findings.usable(files, text)
 
     def _lines(self, path: Path, findings: Findings) -> Iterator[Text]:
@@ -257,20 +261,20 @@ class _Texts:
 
         def text(row: Row) -> Text:
             line: str = row.object()
-            word, rest, *_ = *line.split(maxsplit=1), "", ""
-            if row.number == 1 and [word.casefold(), rest.strip().casefold()] in _HEADERS:
-                note_header([word, rest], path, findings)
+            word, text, *_ = *line.split(maxsplit=1), "", ""
+            if row.number == 1 and [word.casefold(), text.strip().casefold()] in _HEADERS:
+                note_header([word, text], path, findings)
             if not word.startswith(LABEL_PREFIX):
-                return Text(rest, labels_in(word, self.data, self.known), row.origin)
-            names, rest = [], line.strip()
-            while found := label.match(rest):
-                names.append(label_of(found[1]) or "")
-                rest = rest[found.end() :]
-            if commas and re.fullmatch(r'"(?:[^"]|"")*"', rest):
-                rest = rest[1:-1].replace('""', '"')
+                return Text(text, labels_in(word, self.data, self.labels), row.origin)
+            names, text = [], line.strip()
+            while match := label.match(text):
+                names.append(label_of(match[1]) or "")
+                text = text[match.end() :]
+            if commas and re.fullmatch(r'"(?:[^"]|"")*"', text):
+                text = text[1:-1].replace('""', '"')
             if len(names) > 1 and not self.data.several_labels:
                 has = f"{len(names)} labels ({', '.join(names)})"
                 raise row.bad("several labels", f"{row.where} has {has}; {_SEVERAL}")
-            return Text(rest, tuple(dict.fromkeys(names)), row.origin)
+            return Text(text, tuple(dict.fromkeys(names)), row.origin)
 
-        return Items.lines(path, findings).made(text)
+        return Items.lines(path, findings).usable(text)

@@ -160,13 +160,13 @@ def _as_bytes(values: NDArray[Any], is_unit: bool | None) -> Array:
     """Numbers from 0 to 1 (floats only) or 0 to 255, as bytes."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
         raise PictureError("not a picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
-    least, most = float(values.min()), float(values.max())
-    scale = 255 if np.issubdtype(values.dtype, np.floating) and (most <= 1 if is_unit is None else is_unit) else 1
+    lowest, highest = float(values.min()), float(values.max())
+    scale = 255 if np.issubdtype(values.dtype, np.floating) and (highest <= 1 if is_unit is None else is_unit) else 1
     rounded = np.rint(values.astype(np.float64) * scale)
     if not (0 <= rounded.min() and rounded.max() <= 255):  # also False for NaN
         wider = "; give 16 bits as a Pillow image (Image.fromarray)" * (values.dtype == np.uint16)
         expected = f"expected 0 to 255, or 0 to 1{wider}"
-        raise PictureError("not a picture", f"has values from {least:g} to {most:g}, {expected}")
+        raise PictureError("not a picture", f"has values from {lowest:g} to {highest:g}, {expected}")
     return rounded.astype(np.uint8)
 
 

@@ -165,7 +165,7 @@ def smaller_sizes(height: int, width: int) -> list[tuple[int, int]]:
     """A size and smaller ones of about its proportions, the largest first; the sides of smaller ones are 8 n."""
     shorter = min(height, width)
     scaled = [(round(height / shorter * side / 8) * 8, round(width / shorter * side / 8) * 8) for side in _SIDES]
-    return [(height, width), *(one for one in scaled if min(one) < shorter)]
+    return [(height, width), *(size for size in scaled if min(size) < shorter)]
 
 
 def uniform(seed: int, epoch: int, indices: Indices, use: str) -> NDArray[np.float64]:

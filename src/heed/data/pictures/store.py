@@ -38,7 +38,7 @@ class Pixels:
     """Reader of pictures by place.
 
     `sources` have the pictures of places with a number, by the name before "#"; they are indexed by the number, safe in
-    threads and in forked processes, and return the bytes of a file or an array. `known` are facts about decoded
+    threads and in forked processes, and return the bytes of a file or an array. `examined` are facts about decoded
     pictures, by place. Where `problems` is a dictionary, a picture that cannot be read is black, and its error is kept
     there, by place.
     """
@@ -48,15 +48,15 @@ class Pixels:
         self.max_pixels = max_pixels
         self.workers = min(8, len(cores())) if workers == "auto" else int(workers)
         self.sources: dict[str, Any] = {}
-        self.known: dict[str, PictureFacts] = {}
+        self.examined: dict[str, PictureFacts] = {}
         self.problems: dict[str, DataError] | None = None
 
     @classmethod
-    def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
-        """Reader for a `data` section; `given` are pictures passed in Python, by split."""
+    def of(cls, data: object, python_data: Mapping[str, Any] | None = None) -> Pixels:
+        """Reader for a `data` section; `python_data` are pictures passed in Python, by split."""
         pixels = cls(max_pixels=getattr(data, "max_pixels", MAX_PIXELS), workers=getattr(data, "workers", "auto"))
-        for held in (given or {}).values():
-            pixels.sources |= getattr(held, "sources", {})
+        for examples in (python_data or {}).values():
+            pixels.sources |= getattr(examples, "sources", {})
         return pixels
 
     def get(self, place: str) -> bytes | NDArray[Any]:
@@ -109,10 +109,10 @@ class Pixels:
         Raises:
             DataError: A picture cannot be read; the message names it and says why.
         """
-        unknown = [place for place in places if place not in self.known]
+        unknown = [place for place in places if place not in self.examined]
         for _ in self.each(named(lambda place: self.examine(place, self.get(place))), unknown):
             pass
-        return [self.known[place] for place in places]
+        return [self.examined[place] for place in places]
 
     def examine(self, place: str, data: bytes | NDArray[Any]) -> PictureFacts:
         """Decode the data at a place and keep its facts.
@@ -123,19 +123,19 @@ class Pixels:
         pixels, notes = decoded(data, self.max_pixels)
         height, width, channels = pixels.shape
         facts = PictureFacts(height, width, channels, notes, levels_of(pixels))
-        self.known[place] = facts
+        self.examined[place] = facts
         return facts
 
     def each(self, function: Callable[[T], R], items: Iterable[T], together: int = _TOGETHER) -> Iterator[R]:
         """`function` of every item, in order, computed by `workers` threads for `together` items at a time."""
-        rest = iter(items)
-        parts = iter(lambda: list(islice(rest, together)), [])
+        remaining = iter(items)
+        parts = iter(lambda: list(islice(remaining, together)), [])
         pool = ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="pictures")
         try:
             while some := list(islice(parts, max(1, 8 * self.workers))):
                 apply = pool.map if self.workers and len(some) > 1 else map
-                for made in apply(lambda part: [function(item) for item in part], some):
-                    yield from made
+                for results in apply(lambda part: [function(item) for item in part], some):
+                    yield from results
         finally:  # after an error the garbage collector may close it in one of these threads, which cannot join itself
             pool.shutdown(wait=not current_thread().name.startswith("pictures"))
 
@@ -208,14 +208,14 @@ class PictureStore:
         is_fast = self._known[every].all() and (change is None or len(every) * self._values < _SHARED)
         is_shared = workers > 1 and len(every) >= 2 * workers and not is_fast
 
-        def made(part: NDArray[np.int64]) -> Array:
+        def changed(part: NDArray[np.int64]) -> Array:
             pictures = self._sized(part)
             return pictures if change is None else change(pictures, part)
 
         if not is_shared:
-            return made(every)
+            return changed(every)
         parts = np.array_split(every, 2 * workers)  # some are slower than others
-        return np.concatenate(list(self._pixels.each(made, parts, together=1)))
+        return np.concatenate(list(self._pixels.each(changed, parts, together=1)))
 
     def select(self, indices: Sequence[int]) -> PictureStore:
         """The pictures at these indices, none of them kept."""

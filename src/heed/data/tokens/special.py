@@ -156,8 +156,8 @@ def refused_texts(*texts: str) -> Iterator[None]:
         yield
     except (TypeError, UnicodeEncodeError):
         for text in texts:
-            if isinstance(text, str) and (found := re.search("[\ud800-\udfff]", text)):
-                what = f"has {found[0]!a} at position {found.start() + 1}, which is not a character"
+            if isinstance(text, str) and (match := re.search("[\ud800-\udfff]", text)):
+                what = f"has {match[0]!a} at position {match.start() + 1}, which is not a character"
                 raise InputError(f"the text {text[:40]!a} {what}; give it in UTF-8") from None
         raise
     except BaseException as error:
@@ -176,7 +176,7 @@ def library_of(state: Mapping[str, Any]) -> Tokenizer:
         Exception: It is not such JSON; the library has no narrower error.
     """
     for part in ("normalizer", "decoder"):
-        steps = [(*one["pattern"].popitem(), one["content"]) for one in _replacements(deepcopy(state.get(part)))]
+        steps = [(*step["pattern"].popitem(), step["content"]) for step in _replacements(deepcopy(state.get(part)))]
         probe = text = string.printable + "".join(pattern[:_GROWTH] + new[:_GROWTH] for _, pattern, new in steps)
         for kind, pattern, new in steps:
             step = normalizers.Replace(Regex(pattern) if kind == "Regex" else pattern, new)
@@ -222,7 +222,7 @@ _PATTERN = (
     r"|\.{2,}|(\S)\1*"
 )
 
-_ESCAPED = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), _PATTERN)
+_ESCAPED = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), _PATTERN)
 WORD = "(?i:" + _ESCAPED.replace("MARKS", r"\p{M}") + ")"
 """The words of `split_words` as an expression for the `tokenizers` library, which knows the class of marks."""
 
@@ -240,7 +240,7 @@ def split_words(text: str) -> list[tuple[int, int]]:
     Words keep hyphens and apostrophes inside them; English clitics ('s, n't) are separate words, as in most corpora; so
     is every other mark, together with repeats of it. Each Chinese or Japanese character is a word.
     """
-    return [found.span() for found in _pattern().finditer(text)]
+    return [match.span() for match in _pattern().finditer(text)]
 
 
 _UNCUT = re.compile(r"[\u0e01-\u0edf\u1000-\u109f\u1780-\u17d3]")

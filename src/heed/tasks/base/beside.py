@@ -149,6 +149,6 @@ def load_step(folder: Path, step: int, model: nn.Module, force: bool = False) ->
             "shares of the updates; packed runs have none)"
         )
     path = folder / "checkpoints" / f"step-{step}"
-    check_own(path, folders.made_of(folder))
+    check_own(path, folders.fingerprint(folder))
     folders.verify(path, [folders.WEIGHTS], force)
     load_weights(model, path / folders.WEIGHTS)

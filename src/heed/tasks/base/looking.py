@@ -26,7 +26,7 @@ from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.beside import check_beside, look_beside, several_of
 from heed.tasks.base.predictions import some_pieces
-from heed.threads import sparing, threads_for
+from heed.threads import prediction_threads, threads_for
 from heed.visible import visible
 from heed.watch.edits import Edit, Given, edits_of
 from heed.watch.interventions import with_effects
@@ -41,7 +41,7 @@ _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+
 _GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
 
 
-@sparing()
+@prediction_threads()
 def look(
     run: Any,
     text: Any,

@@ -17,9 +17,9 @@ from heed.data.batch import plan_even
 from heed.data.columns import is_picture
 from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
-from heed.data.findings import Findings, found_table
+from heed.data.findings import Findings, findings_table
 from heed.data.kinds.numbers import labels_are_classes
-from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
+from heed.data.kinds.pictures import picture_reader, pictures_from_python, pictures_of
 from heed.data.pictures.decode import PictureError
 from heed.data.pictures.files import Listing, files_below, is_idx, read_idx
 from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
@@ -263,7 +263,7 @@ class Pictures(Input):
         return splits
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Picture]:
-        held = hold_pictures(data, split, config.data, findings)
+        held = pictures_from_python(data, split, config.data, findings)
         if self.access is not None:
             self.access.pixels.sources |= held.sources
         return held
@@ -418,7 +418,7 @@ class Pictures(Input):
             splits.summary,
             *self.notes(work),
             *work.head.notes(work),
-            *found_table(splits.found),
+            *findings_table(splits.found),
             "\nsizes, width x height in pixels:",
             *(f"{split:20}{self._sizes(pictures)}" for split, pictures in splits.examples.items()),
             "\nchannels, from 0 to 1, over the training pictures (normalised to mean 0, deviation 1):",

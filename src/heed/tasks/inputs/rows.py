@@ -15,7 +15,7 @@ from heed.data.corpus import hashes_in
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
-from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows, target_of
+from heed.data.kinds.numbers import Row, Rows, iter_rows, read_rows, rows_from_python, target_of
 from heed.data.splits import Splits, default_held_out, hold_out
 from heed.data.tables import column_names
 from heed.errors import DataError
@@ -107,7 +107,7 @@ class TableRows(Standardised):
             """The rows of a split, with the columns of the training rows, or of its first file."""
             if given is not None:
                 rows = cast(Rows, given[files[0]])
-                remarks.extend(rows.said if like is None else ())
+                remarks.extend(rows.remarks if like is None else ())
                 return rows if like is None else rows.ordered(like.columns)
             parts, findings = list[Rows](), Findings.of(data)
             known = frozenset(like.labels if like else ())
@@ -141,14 +141,15 @@ class TableRows(Standardised):
         counts = "\n".join(f"{name}: {counted(len(rows), 'row')}" for name, rows in splits.items())
         if self.standard is not None:
             splits = {name: self._of(rows) for name, rows in splits.items()}
-        return Splits({**splits}, remarks=remarks, made=counts)
+        return Splits({**splits}, remarks=remarks, description=counts)
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Rows:
         columns = config.data.columns
         if self.standard is not None:
-            return self._of(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
+            names, kinds = self.features.names, self.features.kinds
+            return self._of(rows_from_python(data, split, names, columns.label, kinds=kinds))
         further = {"categories": columns.categories, "counters": split != "train"}  # training's are taken of the others
-        return hold_rows(data, split, columns.features, columns.label, **further)
+        return rows_from_python(data, split, columns.features, columns.label, **further)
 
     def learn(self, config: Any, splits: Splits[Row], parent: Any) -> tuple[Any, Self]:
         train = cast(Rows, splits.examples["train"])
@@ -184,14 +185,14 @@ class TableRows(Standardised):
 
     def parts(self, path: Path) -> Iterator[Rows]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        yield from map(self._of, iter_rows(path, most=AT_ONCE, **self._as))
+        yield from map(self._of, iter_rows(path, num_rows=AT_ONCE, **self._as))
 
     def questions(self, rows: Any) -> tuple[Sequence[Any], bool]:
         single = isinstance(rows, Mapping) and not column_names(rows)
         given: Any = [rows] if single else rows
         if isinstance(given, list) and not given:
             return [], single
-        return self._of(hold_rows(given, "rows", self.features.names, None, kinds=self.features.kinds)), single
+        return self._of(rows_from_python(given, "rows", self.features.names, None, kinds=self.features.kinds)), single
 
     # Batches ------------------------------------------------------------------------------------------------------
 

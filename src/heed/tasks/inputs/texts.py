@@ -202,7 +202,8 @@ class Texts(Tokens):
         if self.fit is None or split == "train" or self.linear is None:
             return corpus
         logits = self.linear.logits(map(self.words_of, examples)).numpy()
-        return corpus.beside(Corpus.held([[[row] for row in logits]] if len(logits) else [], ["<f4"], self.made_of))
+        rows = [[[row] for row in logits]] if len(logits) else []
+        return corpus.with_rows_of(Corpus.in_memory(rows, ["<f4"], self.made_of))
 
     def words_of(self, text: Text) -> list[str]:
         """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""

@@ -23,7 +23,7 @@ from heed.data.kinds.conversations import (
     END_OF_UTTERANCE,
     conversation_of,
     conversation_reader,
-    hold_conversations,
+    conversations_from_python,
 )
 from heed.data.kinds.kind import Kind
 from heed.data.splits import Splits
@@ -353,7 +353,7 @@ class Turns(Tokens):
     # Data -----------------------------------------------------------------------------------------------------
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
-        return hold_conversations(data, split, config.data.columns, findings)
+        return conversations_from_python(data, split, config.data.columns, findings)
 
     def scorable(self, examples: Sequence[Conversation], where: str) -> Sequence[Conversation]:
         if not any(map(self.responses, examples)):

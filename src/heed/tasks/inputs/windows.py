@@ -26,7 +26,7 @@ from heed.data.columns import label_of
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
-from heed.data.kinds.numbers import Rows, hold_rows, number_columns, read_rows, without_counters
+from heed.data.kinds.numbers import Rows, number_columns, read_rows, rows_from_python, without_counters
 from heed.data.splits import Splits
 from heed.data.tables import column_names
 from heed.errors import DataError
@@ -79,7 +79,7 @@ def read_series(path: Path, data: Any, columns: Sequence[str] | None = None) -> 
 
 
 def hold_series(given: Any, split: str, data: Any, columns: Sequence[str] | None = None) -> list[NamedSeries]:
-    """The series in Python data: in one of the forms of `hold_rows`, or a list of several; as `read_series`.
+    """The series in Python data: in one of the forms of `rows_from_python`, or a list of several; as `read_series`.
 
     Raises:
         DataError: As for `read_series`.
@@ -88,7 +88,7 @@ def hold_series(given: Any, split: str, data: Any, columns: Sequence[str] | None
     made: list[NamedSeries] = []
     for n, part in enumerate(given if several else [given]):
         name = f"{split} series {n}" if several else split
-        made += _series(hold_rows(part, name, **_choice(data, columns)), name, data, columns)
+        made += _series(rows_from_python(part, name, **_choice(data, columns)), name, data, columns)
     return made
 
 
@@ -108,7 +108,7 @@ def _choice(data: Any, columns: Sequence[str] | None) -> dict[str, Any]:
 
 def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -> list[NamedSeries]:
     """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
-    names, said, cells = rows.columns, [*rows.said], rows.cells.reset_index(drop=True)
+    names, said, cells = rows.columns, [*rows.remarks], rows.cells.reset_index(drop=True)
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
     chosen = [] if values is None else [*names[: len(values)]]
     groups = {"": np.arange(len(rows))}
@@ -136,7 +136,10 @@ def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -
         chosen, every = [name for name in chosen if any(name in part for part, _ in kept)], chosen
         said += [line for _, lines in kept for line in lines] if len(chosen) < len(every) else []
     numbers = number_columns(rows, chosen, data.missing)
-    named, made = partial(NamedSeries, labels=(), split=rows.split, by=by if by in names else None, said=(*said,)), []
+    named, made = (
+        partial(NamedSeries, labels=(), split=rows.split, by=by if by in names else None, remarks=(*said,)),
+        [],
+    )
     for name, group in groups.items():
         timeline = timed.get(name)
         order = group if timeline is None else group[timeline.order]
@@ -468,7 +471,7 @@ def open_series(config: RunConfig, given: Mapping[str, Sequence[Any]] | None = N
     config, said = settled(config, series["train"])
     data = config.data
     every = [one for some in series.values() for one in some]
-    said = [*dict.fromkeys(line for one in every for line in one.said), *remarks_on(every), *said]
+    said = [*dict.fromkeys(line for one in every for line in one.remarks), *remarks_on(every), *said]
     window: int = data.window
     splits: dict[str, list[Stretch]] = {"train": [], "valid": [], "test": []}
     short: list[str] = []
@@ -505,7 +508,7 @@ def open_series(config: RunConfig, given: Mapping[str, Sequence[Any]] | None = N
         f"{name}: {counted(sum(one.rows for one in some), 'row')} of {len(names_of(some))} series"
         for name, some in examples.items()
     )
-    return SeriesSplits(examples, remarks=said, made=counts, config=config, names=columns)
+    return SeriesSplits(examples, remarks=said, description=counts, config=config, names=columns)
 
 
 def settled(config: RunConfig, series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:
