@@ -22,7 +22,7 @@ from machine import print_machine
 from torch import Tensor
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.models.transformer import Transformer, TransformerConfig

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions

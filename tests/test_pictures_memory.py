@@ -12,7 +12,7 @@ from PIL import Image
 from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import pictures_from_python
-from heed.data.pictures.store import Pixels
+from heed.data.pictures.decode import Pixels
 from heed.errors import DataError
 from heed.tasks.inputs.pictures import open_pictures
 from pictures import encoded, folder_of, noise

@@ -13,7 +13,7 @@ from contract import data_of
 from heed.cli import main
 from heed.data.kinds.contents import picture_in
 from heed.data.pictures import store
-from heed.data.pictures.store import Pixels
+from heed.data.pictures.decode import Pixels
 from heed.errors import DataError
 from heed.tasks.inputs.pictures import open_pictures
 from pictures import encoded, folder_of, noise

@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 from heed.config import TokenizerConfig
 from heed.config.data import Documents
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import OWN, UNKNOWN
+from heed.data.tokens import OWN, UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.tasks.pretraining.rows import (
     FOLLOWS,

@@ -14,10 +14,9 @@ from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, conversations_from_python
 from heed.data.kinds.documents import document_reader
-from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
-from heed.data.kinds.texts import text_reader
+from heed.data.kinds.texts import inputs_in, text_reader
 from heed.data.readers import examples_from_python
 from heed.data.splits import open_splits
 from heed.data.tables import Field

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN, library_of
+from heed.data.tokens import UNKNOWN, library_of
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer, beginning, extended
 from heed.errors import ConfigError, InputError, RunError
 

@@ -8,7 +8,7 @@ import pytest
 from transformers import BertTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer, beginning, extended
 
 TEXTS = [

@@ -1,8 +1,8 @@
 """Models by name: the file name is the registry.
 
-`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. One file may define several bodies,
-one per interface: `rnn`, for example, is one network for translation and classification. The task picks the body it can
-use. This module is a layer above `config`, whose `check_section` checks a model's fields.
+`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. A file may define several bodies,
+one per interface: `rnn`, for example, is one network for translation and classification. The task picks the body that
+it can use. This module is a layer above `config`, whose `check_section` checks a model's fields.
 """
 
 from __future__ import annotations

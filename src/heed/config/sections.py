@@ -82,11 +82,11 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_gone(cls, values: Any) -> Any:
-        """Leave out fields that earlier runs have, where these had no effect, so that the runs still open."""
+    def _without_removed_fields(cls, values: Any) -> Any:
+        """Leave out removed fields that earlier runs have, where they had no effect, so that these runs still open."""
         if not isinstance(values, dict):
             return values
-        return {name: it for name, it in values.items() if name not in ("sampling", "new_merges") or it != 0}
+        return {name: value for name, value in values.items() if name not in ("sampling", "new_merges") or value != 0}
 
     @model_validator(mode="after")
     def _of_word_pieces(self) -> Self:
@@ -259,6 +259,27 @@ class WritingEvaluation(EvaluationConfig):
     bleu_tokenize: Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] = "auto"
     """sacrebleu's tokenizer for BLEU. auto: zh if the training references are Chinese; ja-mecab, or char if that is not
     installed, if Japanese; char for other scripts without blanks (Thai, Lao, Khmer, Burmese); else 13a."""
+
+
+class AugmentSection(Section):
+    """Random changes of training pictures (`heed.data.pictures.sizing`), in this order.
+
+    By default, sets of at most 10,000 pictures are cropped, and mirrored unless a label looks like text. Random draws
+    depend only on the seed, the pass and the picture.
+    """
+
+    flip: bool = False
+    """Mirror half of the pictures, left to right; by default in sets of at most 10,000 whose labels name no characters,
+    numbers or directions."""
+    crop: int = Field(0, ge=0)
+    """Add a black border of this many pixels and crop the result to the picture's size at a random place; 4 is usual
+    for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000, but
+    none for models of patches (vit)."""
+
+    @property
+    def changes_pictures(self) -> bool:
+        """True if training pictures are changed."""
+        return self.flip or self.crop > 0
 
 
 class RunConfig(Section):
@@ -440,7 +461,7 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
 
 
 _OTHER_WORDS = {"updates": "steps", "lr": "learning_rate"}
-"""What other programs call a field."""
+"""Names of fields in other programs."""
 _MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*|int|float|str|bool")
 """Name that pydantic gives to a member of a union of plain types."""
 _KINDS = {

@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 
 from heed.attention.host import sent
 from heed.data.examples import Lazy
-from heed.data.tokens.special import OWN, Special
+from heed.data.tokens import OWN, Special
 from heed.errors import DataError
 
 

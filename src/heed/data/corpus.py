@@ -3,14 +3,13 @@
     rows-0.bin, ...   the first row of each example, one after the other; the second row of each; and so on
     offsets.bin       int64 (examples + 1, rows), where each row begins in its file, and where the last one ends
 
-Files are memory-mapped. Their pages are given back after each access, so that the process does not grow with what it
-has read.
+Files are memory-mapped. Their pages are released after each access, so that memory does not grow with what was read.
 
 Examples on disk are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
 numbers, the hash of each field, by which they are compared and chosen, and the number of the label set. Of large
-corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on, in
-memory too, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
-again. An entry is written like a checkpoint.
+corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on, also of
+examples in memory, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache
+everything is computed again. An entry is written like a checkpoint.
 
 For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, their origins 40, offsets and hashes 140; tokens take 4
 bytes each, and their offsets 31 MiB. Memory takes 8 bytes a pair for lengths, 24 for the choice and order of training
@@ -43,7 +42,7 @@ from numpy.typing import NDArray
 
 from heed.config import Source
 from heed.data import examples as sequences
-from heed.data.examples import Example, Hashes, Kept, LabelSet, Lazy, hashes_of
+from heed.data.examples import Example, HashedExamples, Hashes, LabelSet, Lazy, hashes_of
 from heed.data.findings import Counts, Findings
 from heed.data.readers import Reader
 from heed.errors import DataError
@@ -87,7 +86,7 @@ class Corpus(Lazy[T]):
 
     @classmethod
     def open(cls, entry: Entry, make: Make[T]) -> Self:
-        """What `write_rows` has written; a temporary folder is removed with the last object that uses it."""
+        """The corpus that `write_rows` wrote; a temporary folder is removed with the last object that uses it."""
         kinds = entry.record["kinds"]
         values = [
             np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
@@ -101,7 +100,7 @@ class Corpus(Lazy[T]):
     def lengths(self) -> Lengths:
         """The numbers in each row, `(examples, rows)`."""
         lengths = np.diff(self.offsets, axis=0)[self.numbers].astype(np.int32)
-        self._give_back()
+        self._release_pages()
         return lengths
 
     def __len__(self) -> int:
@@ -115,7 +114,7 @@ class Corpus(Lazy[T]):
             plain = values.view(np.ndarray)
             rows = [plain[a:b] for a, b in zip(first, last, strict=True)]
             columns.append([row.tobytes() if plain.dtype == np.uint8 else row.tolist() for row in rows])
-        self._give_back()
+        self._release_pages()
         return self._make(list(zip(*columns, strict=True)))
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Self:
@@ -137,10 +136,10 @@ class Corpus(Lazy[T]):
             first = self.offsets[self.numbers[start : start + _TOGETHER], row] - np.cumsum(sizes) + sizes
             places = np.repeat(first, sizes) + np.arange(sizes.sum())
             total += np.bincount(self.values[row][places], minlength=size)
-        self._give_back()
+        self._release_pages()
         return total
 
-    def _give_back(self) -> None:
+    def _release_pages(self) -> None:
         for values in (*self.values, self.offsets):
             if isinstance(values, np.memmap):
                 values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
@@ -177,14 +176,14 @@ def joined(parts: Sequence[Sequence[int]]) -> Rows:
 
 
 def parts_of(values: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
-    """The parts that `joined` has made one row."""
+    """Inverse of `joined`: the parts of a row, by their sizes."""
     return [list(values[first:last]) for first, last in pairwise(accumulate(sizes, initial=0))]
 
 
 # Examples on disk
 
 
-class StoredExamples(Corpus[E], Kept[E]):
+class StoredExamples(Corpus[E], HashedExamples[E]):
     """Examples whose texts are in a file: all of the file, or some."""
 
     def __init__(self, entry: Entry, kind: type[E]) -> None:
@@ -223,17 +222,17 @@ class StoredExamples(Corpus[E], Kept[E]):
 
 def write_examples(examples: Iterable[E], kind: type[E], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
-    sets: dict[LabelSet, int] = {}
-    remaining = iter(examples)
+    label_sets: dict[LabelSet, int] = {}
 
-    def chunks() -> Iterator[list[list[Any]]]:
-        while chunk := list(islice(remaining, sequences.TOGETHER)):
-            labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
-            numbers = np.column_stack([hashes_in(chunk), labels])
-            yield [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
+    def rows_of(chunk: list[E]) -> list[list[Any]]:
+        labels = [label_sets.setdefault(example.label_set, len(label_sets)) for example in chunk]
+        numbers = np.column_stack([hashes_in(chunk), np.array(labels, np.uint64)])
+        return [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
 
-    written = write_rows(chunks(), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
-    return {**written, "label_sets": list(sets)}
+    iterator = iter(examples)
+    chunks = iter(lambda: list(islice(iterator, sequences.TOGETHER)), [])
+    written = write_rows(map(rows_of, chunks), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
+    return {**written, "label_sets": list(label_sets)}
 
 
 def keep_examples(
@@ -256,14 +255,14 @@ def keep_examples(
         DataError: A file cannot be read or changes meanwhile, or the cache cannot be written to.
     """
 
-    def known_by() -> str | None:
+    def cache_key() -> str | None:
         if not files or in_memory is None or (contents := contents_of(files)) is None:
             return None
         names = [Path(file).name for file in files]  # they decide the format and the origins
         stored = {"of": kind.__name__, "fields": [*kind.roles]}
         return key_of(kind="examples", **stored, names=names, contents=contents, settings=settings)
 
-    key = known_by()
+    key = cache_key()
     entry = None if key is None else find_entry(key)
     if entry is None:
         examples = read()
@@ -273,7 +272,7 @@ def keep_examples(
 
         def make(folder: Path) -> dict[str, Any]:
             record = write_examples(chain(first, examples), kind, folder)
-            if known_by() != key:
+            if cache_key() != key:
                 what = "changed while being read; start again when no other program writes to the data"
                 raise DataError(f"{', '.join(files)} {what}")
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
@@ -354,7 +353,7 @@ def bytes_of(paths: Iterable[str | Path]) -> int:
 
 def hashes_in(examples: Sequence[E]) -> Hashes:
     """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
-    if isinstance(examples, Kept):
+    if isinstance(examples, HashedExamples):
         return examples.hashes
     columns = list(zip(*(example.keys for example in examples), strict=True))
     hashes = [hashes_of(map(str.encode, column)) for column in columns]
@@ -363,14 +362,14 @@ def hashes_in(examples: Sequence[E]) -> Hashes:
 
 def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64]]:
     """The label sets of examples, and the number of each example's."""
-    if isinstance(examples, Kept):
+    if isinstance(examples, HashedExamples):
         return examples.label_sets
     sets: dict[LabelSet, int] = {}
     numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
     return list(sets), np.array(numbers, dtype=np.int64)
 
 
-# What is made of examples, and cached
+# Cached results
 
 _MANY = 1 << 19  # characters; they take a tenth of a second to encode
 
@@ -378,12 +377,12 @@ _MANY = 1 << 19  # characters; they take a tenth of a second to encode
 def cached(
     corpora: Sequence[Sequence[Example]], make: Callable[[Path], dict[str, Any]], worth: bool = True, **what: Any
 ) -> Entry | None:
-    """What `make` writes about examples into a folder; None if it is neither in the cache nor in a temporary folder.
+    """The entry with what `make` writes about examples; None if they are not worth one, or it cannot be cached.
 
     Args:
         corpora: Examples; those on disk, or with many characters, are worth an entry, which is temporary if theirs is.
         make: Writes files, from these examples only, and returns their record (JSON).
-        worth: False to make it again for examples in memory, however many.
+        worth: False to make no entry for examples in memory, however many.
         what: Everything else it depends on (JSON).
 
     Raises:
@@ -417,7 +416,7 @@ def corpus_of(
     worth: bool = True,
     **what: Any,
 ) -> Corpus[T]:
-    """Encode examples as rows of numbers, or take what a run before has made of them from the cache.
+    """Encode examples as rows of numbers, or read those of an earlier run from the cache.
 
     Args:
         examples: The examples.

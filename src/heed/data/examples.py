@@ -1,4 +1,4 @@
-"""Examples, which readers and generators make and tasks train on; texts cut into sentences; and lazy sequences.
+"""Examples of every kind, as readers and generators make them; texts cut into sentences; and lazy sequences.
 
 The items of a lazy sequence are made on access, several at once more cheaply than one by one.
 """
@@ -57,7 +57,7 @@ def is_entity_tag(tag: str) -> bool:
 
 @dataclass(frozen=True)
 class Role:
-    """What a field of an example is: a text, labels, or any other value that JSON can hold."""
+    """The role of a field of an example: a text, labels, or any other value that JSON can hold."""
 
     side: str = ""
     """Name of a text in messages, also of several that are one together; "" if the field is no text."""
@@ -142,7 +142,7 @@ class Example:
 
     @property
     def source(self) -> str:
-        """What the model is given, for readers and comparisons."""
+        """The input of the model, for readers and comparisons."""
         return self.texts[0]
 
     @property
@@ -237,7 +237,7 @@ class Picture(Example):
     """A picture and its label.
 
     The digest of the file's content decides the split and identifies duplicates, whatever the file is called. `place`
-    locates the pixels (`heed.data.pictures.store`); like `origin` it is ignored when pictures are compared. These
+    locates the pixels (`heed.data.pictures.decode`); like `origin` it is ignored when pictures are compared. These
     objects are always kept in memory, the pixels are not.
     """
 
@@ -406,8 +406,8 @@ def hashes_of(texts: Iterable[bytes]) -> Hashes:
     return np.frombuffer(b"".join(map(digests.__getitem__, every)), dtype=">u8").astype(np.uint64)
 
 
-class Kept(Lazy[T]):
-    """Examples kept in another form, which know what splitting them needs."""
+class HashedExamples(Lazy[T]):
+    """Lazy examples that have the hashes and label sets by which they are split."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Findings in the data: what is left out or remarked, and the counts of a split.
+"""Findings in the data: left-out lines and remarks, and the counts of a split.
 
 A bad line is an error, or left out and counted, as `data.bad_lines` says.
 """
@@ -61,7 +61,7 @@ class Finding:
 
 
 class Findings:
-    """Policy for bad lines, and counts of what was found (`found`) and `left_out`, by rule; `remarks` for the user."""
+    """Policy for bad lines, with the findings (`found`), counts of `left_out` by rule, and `remarks` for the user."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Findings:
         self.left_out[rule] += count
 
     def usable(self, items: Iterable[T], make: Callable[[T], E | None]) -> Iterator[E]:
-        """What `make` makes of each item, without None; an item for which it raises a `BadLine` is left out."""
+        """The results of `make` for all items, without None; an item for which it raises a `BadLine` is left out."""
         for item in items:
             try:
                 result = make(item)
@@ -148,7 +148,7 @@ class Findings:
         if len(finding.places) < _PLACES:
             finding.places.append(escaped(str(place)))  # the name of a file may have a line break
 
-    def take_over(self, other: Findings) -> None:
+    def merge(self, other: Findings) -> None:
         """Merge another `Findings` into this one."""
         self.left_out += other.left_out
         self.remarks += other.remarks
@@ -215,7 +215,7 @@ class Counts:
         self.filtered[rule] = self.filtered.get(rule, 0) + count
 
     def add(self, findings: Findings) -> None:
-        """Add what the readers of the files left out and found."""
+        """Add the findings of the readers of the files."""
         for rule, count in findings.left_out.items():
             self.read += count
             self.leave_out(rule, count)

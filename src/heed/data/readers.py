@@ -49,7 +49,7 @@ _LONG = 100_000
 
 @dataclass(frozen=True)
 class Reader(Generic[E]):
-    """How examples of one kind are read."""
+    """A reader of examples of one kind."""
 
     kind: type[E]  # their class
     read: Callable[[Sequence[str], Findings], Iterable[E]]  # reads files and reports to the findings
@@ -88,11 +88,10 @@ def table_reader(
 
     Args:
         kind: The class of the examples.
-        choose: Sets the columns of a table and returns what is to be remarked on them, if not on the table before too;
+        choose: Sets the columns of a table and returns a remark on them, which is made once for tables of one layout;
             its second argument is True after the first table, the training set.
         example: Makes an example of a usable row.
-        source: The table in a file, or its examples if they are not rows; of a folder several. If the columns of a
-            table are set, they stay.
+        source: The table in a file, or its examples if they are not rows; of a folder several.
         settings: As in `Reader`.
     """
     columns: dict[str, int | str] = {}
@@ -180,7 +179,7 @@ class PythonExamples(list[T]):
 def merge_findings(examples: Sequence[T], findings: Findings) -> Sequence[T]:
     """The examples; those with findings have them merged into `findings`."""
     if isinstance(examples, PythonExamples):
-        findings.take_over(examples.findings)
+        findings.merge(examples.findings)
     return examples
 
 

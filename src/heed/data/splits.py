@@ -193,7 +193,7 @@ def open_splits(
             valid = _held_out(train, data.valid, data.labelled, stratified)
         parts = {"train": train, "valid": valid}
     for split, files in (("valid", data.valid), ("test", data.test)):
-        if isinstance(files, list):  # what is held out shares no group, or that is said
+        if isinstance(files, list):  # held-out examples share no group with training ones, or a remark says so
             parts[split] = Candidates.read(split, files, reader, data)
             parts[split].find_repeats(drop=False)
             _find_overlap(train, parts[split], split, data.overlap == "drop")
@@ -404,8 +404,8 @@ def _in_turns(
     """The indices of items in the order of their keys, strata taking turns so that each has its share of the sizes."""
     used, stratum = np.unique(numbers, return_inverse=True)
     names = [LABELS.key(strata[i]) for i in used]
-    # What comes before an item of its stratum, and a share u of the item, drawn for each stratum so that rare ones
-    # take turns, is its place.
+    # The place of an item is the size of its stratum before it, plus a share u of the item. u is drawn for each
+    # stratum, so that rare strata take turns.
     shifts = (_mixed(hashes_of(name.encode() for name in names), seed) >> np.uint64(11)).astype(np.float64) / 2**53
     place = np.empty(len(keys))
     for number, shift in enumerate(shifts):
@@ -446,5 +446,5 @@ def _smallest(hashes: Hashes, count: int) -> NDArray[np.bool_]:
 
 
 def _mixed(hashes: Hashes, seed: int) -> Hashes:
-    """Numbers that look random and follow from hashes and a seed."""
+    """Pseudorandom numbers that follow from hashes and a seed."""
     return mixed(hashes + np.full(1, (seed + 1) * int(STEP) % 2**64, np.uint64))

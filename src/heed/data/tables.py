@@ -46,7 +46,7 @@ def described(value: Any) -> str:
 
 
 def has_items(value: Any) -> bool:
-    """True for a list, an array and whatever else has items to go through; not for a single number of NumPy."""
+    """True for a list, an array or another iterable; not for a single number of NumPy."""
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
@@ -604,7 +604,7 @@ def _items(head: Head, findings: Findings) -> list[Any] | None:
     items = value.get("data") if isinstance(value, dict) else value
     if not isinstance(items, list) or not any(isinstance(item, dict) for item in items):
         return None
-    findings.take_over(of_text)
+    findings.merge(of_text)
     return items
 
 
@@ -766,7 +766,7 @@ class HubTable(ColumnTable):
 
 
 def _is_usual(column: tuple[str, object]) -> bool:
-    """True for a field and the column of its name, which is missed after those that the user gave."""
+    """True for a field whose column has its name: a missing one is reported after columns that the user specified."""
     return column[0] == column[1]
 
 

@@ -49,7 +49,7 @@ MARKED = "byte-order mark, left out"
 _UNSEEN = "\u200b"
 _LF = ord("\n")
 _ODD = MARK.encode(), _UNSEEN.encode(), b"\r", b"\0"
-"""What a line may contain that is noted or refused."""
+"""Bytes in a line that are noted or refused."""
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
@@ -68,7 +68,7 @@ _TMX = (
     "k.endswith('lang')], ' '.join(''.join(v.find('seg').itertext()).split())) for v in u.iter('tuv'))), sep='\\t') "
     "for u in E.parse(sys.argv[1]).iter('tu')]\""
 )
-"""What a translation memory is, with the command that prints its units, to be followed by the name of the file."""
+"""Message about a translation memory, with the command that prints its units; the name of the file follows."""
 
 
 def ending_of(path: Path) -> str:
@@ -122,10 +122,10 @@ def lines_of(
 
 
 def unless_bad(item: T | BadLine) -> T:
-    """A line, or what was made of it.
+    """The item, if it is not a bad line.
 
     Raises:
-        BadLine: It cannot be used.
+        BadLine: It is.
     """
     if isinstance(item, BadLine):
         raise item
@@ -176,7 +176,7 @@ class _Lines:
         self._note_ends()
 
     def _refuse_change(self, before: os.stat_result | None) -> None:
-        """Refuse a file that changed since it was opened: the same lines could not be read again."""
+        """Refuse a file that changed since it was opened: its lines could not be read again."""
         if before is None or not stat.S_ISREG(before.st_mode):
             return
         try:
@@ -192,7 +192,7 @@ class _Lines:
 
     def _lines(self, file: Any) -> Iterator[str | BadLine]:
         start = file.peek(_CHUNK)
-        self._refuse_what_is_no_text(start)
+        self._refuse_other_formats(start)
         self._returns = start.count(b"\r") - start.count(b"\r\n") > start.count(b"\n")
         if self._returns:
             file = io.BytesIO(file.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
@@ -231,7 +231,7 @@ class _Lines:
     def _note(self, what: str, number: int, count: int = 1) -> None:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
-    def _refuse_what_is_no_text(self, chunk: bytes) -> None:
+    def _refuse_other_formats(self, chunk: bytes) -> None:
         start = chunk[:4_000].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \r\n")  # in UTF-8 or UTF-16
         if start.startswith(b"<") and b"<tmx" in start:
             raise DataError(f"{self.name} is {_TMX} {self.name} > pairs.tsv")

@@ -28,7 +28,7 @@ class Measure:
     formula: Callable[[Array], Array]  # `(m, k) -> (m,)`, the scores of m sums of statistics
     higher_is_better: bool = True  # True if a higher score is better
     is_share: bool = False  # True if the score is a share of 1, to be shown in per cent
-    note: str = ""  # what is needed to reproduce the score, such as a signature
+    note: str = ""  # what is needed to reproduce the score, such as sacrebleu's signature
     digits: int = 1  # digits after the decimal point in tables
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class Measure:
 
     @property
     def scale(self) -> float:
-        """What a score is multiplied by for readers: a share is shown in per cent."""
+        """Factor of a score for readers: a share is shown in per cent."""
         return 100.0 if self.is_share else 1.0
 
     def text(self, value: float, sign: str = "") -> str:

@@ -1,12 +1,12 @@
-"""Bootstrap intervals, reports with them, and significance tests: is one run better, or is it the choice of examples?
+"""Bootstrap intervals, reports with them, and significance tests: is a run better, or is it the choice of examples?
 
 Intervals are from the bootstrap over examples, or Clopper and Pearson's for shares of 0 and 1; differences from
 resampling both runs' outputs for the same examples together; p-values of two runs from approximate randomisation;
 intervals and p-values of several seeds from the spread of the seeds and the bootstrap. All use only the statistics of a
 `Measure`, so they suit any task.
 
-This is the only bootstrap: for the same outputs, number of resamples and seed, a measure has the same interval to the
-last digit wherever it is shown.
+This is the only bootstrap in heed: for the same outputs, number of resamples and seed, a measure has the same interval
+to the last digit in every report.
 
 sacrebleu provides statistics and formulas, but not the test: its test does not count trials that equal the observed
 difference, so a run would differ from its own copy with p = 0.0001. Without ties the p-values are the same.
@@ -204,7 +204,7 @@ def over_seeds(models: Sequence[Array], drawn: Sequence[Array], is_share: bool =
         value +- (s t + e z) / sqrt(s + e)
 
     and p (two-sided, not corrected) is the mean of both distributions' tails at value / sqrt(s + e), with weights s and
-    e. The resamples vary by e and by what each seed has of its own; the latter is in s already, so it is taken away.
+    e. The variance of the resamples is e and a part of each seed's own, which s has already, so it is subtracted.
 
     For normal scores and any ratio of s and e, the interval of a model covered 94.9 to 97.2 % in simulations with three
     to ten seeds, 93.9 to 97.8 % with two. If s is much larger than e and the same for both models, p is 0.05 for a

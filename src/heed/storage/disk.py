@@ -56,7 +56,7 @@ def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = 
         if replace:
             os.replace(part, path)
         else:
-            with _taken(path):
+            with _refuses_existing(path):
                 path.touch(exist_ok=False)
             left.append(path)
             os.replace(part, path)
@@ -106,7 +106,7 @@ def write_folder(
         elif final.exists():  # a folder cannot be replaced in one step
             os.replace(final, old)
         try:
-            with nullcontext() if replace else _taken(final):
+            with nullcontext() if replace else _refuses_existing(final):
                 os.replace(part, final)  # of folders only an empty one is replaced
         except BaseException:
             _restore(old, final)
@@ -116,8 +116,8 @@ def write_folder(
 
 
 @contextmanager
-def _taken(path: Path) -> Iterator[None]:
-    """Context manager that explains why a file or folder cannot get a name that is taken."""
+def _refuses_existing(path: Path) -> Iterator[None]:
+    """Context manager that explains why a file or folder cannot be renamed to an existing name."""
     try:
         yield
     except OSError as error:
@@ -191,8 +191,8 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    once = _Once(raw)
-    text = io.TextIOWrapper(io.BufferedWriter(once), encoding="utf-8")
+    stopping = _FailedWritesStop(raw)
+    text = io.TextIOWrapper(io.BufferedWriter(stopping), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -222,10 +222,10 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
                     part.unlink()
         raise
     finally:
-        once.close()  # so that no buffered data can follow
+        stopping.close()  # so that no buffered data can follow
 
 
-class _Once(io.RawIOBase):
+class _FailedWritesStop(io.RawIOBase):
     """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
 
     def __init__(self, raw: io.FileIO) -> None:

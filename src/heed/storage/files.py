@@ -221,7 +221,7 @@ def problem_of(error: ValidationError, place: str = "") -> str:
 _WORDS = re.compile(r"\b(True|False|None)$")
 """Python's words for what JSON has as true, false and null."""
 _BRANCH = re.compile(r"(literal|dict|list|function-\w+|constrained-\w+)\[|(int|str|float)$")
-"""What pydantic adds to the place of a value of several possible types."""
+"""Parts that pydantic adds to the path of a value of several possible types."""
 _LONGEST = 200
 """Most characters of a value in a message."""
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from heed.config import RunConfig
 from heed.config.data import without_missing
-from heed.data.examples import Kept
+from heed.data.examples import HashedExamples
 from heed.data.findings import Findings
 from heed.data.tables import column_names
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -292,7 +292,7 @@ class Run:
         section = without_missing(self.config.data, column_names(data))
         config = self.config.model_copy(update={"data": section})
         examples = self.task.input.hold(data, "examples", config, Findings.of(self.config.data, strict=True))
-        kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        kept = examples if isinstance(examples, HashedExamples) else [one for one in examples if not one.blank]
         return self.input.scorable(kept, "examples")
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
@@ -300,7 +300,7 @@ class Run:
         findings = Findings.of(self.config.data, strict=True)
         examples = self.input.read_files(files, findings, getattr(self.head, "labels", ()))
         self.reading = findings.lines()
-        if not isinstance(examples, Kept) and not self.input.keeps_blank:
+        if not isinstance(examples, HashedExamples) and not self.input.keeps_blank:
             examples = [one for one in examples if not one.blank]
         return self.input.scorable(examples, ", ".join(map(str, files)))
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_float, is_number, label_of, listing, shown, some
 from heed.data.corpus import label_sets_in
-from heed.data.examples import LABEL, TOGETHER, VALUE, Example, Hashes, Kept, LabelSet, hashes_of
+from heed.data.examples import LABEL, TOGETHER, VALUE, Example, HashedExamples, Hashes, LabelSet, hashes_of
 from heed.data.findings import Findings
 from heed.data.tables import CsvTable, Field, PythonTable, Table, characters_of, described, has_items, values_of
 from heed.data.tables import Row as TableRow
@@ -68,7 +68,7 @@ class Row(Example):
 
 
 @dataclass(frozen=True)
-class Rows(Kept[Row]):
+class Rows(HashedExamples[Row]):
     """Rows of named columns with their labels (or none).
 
     `cells` has columns of float64 (missing values are NaN), and columns of other values; its index tells the file and

@@ -13,10 +13,14 @@ r"""Readers of labelled pictures; errors name the file, or split and position, a
 In Python, a picture is a path, an array or tensor (`heed.data.pictures.decode.from_array`), a Pillow image, or the
 bytes of a file. Numbers in arrays are 0 to 1 in all pictures of a split, or 0 to 255 in all. Every picture is decoded
 once while it is read, so that a damaged one is found before training begins.
+
+The digits that come with heed are scikit-learn's, 8 x 8 grey pixels. Source: Alpaydin and Kaynak 1998, Optical
+Recognition of Handwritten Digits, UCI Machine Learning Repository (its test set: 1,797 digits by 13 people).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +34,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from heed.data.columns import ENDINGS, LABEL_NAMES, Column, Facts, is_picture, label_of, shown
+from heed.data.embedded import SPLITS, Split
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.pictures.decode import PictureFacts, from_array, from_pillow
+from heed.data.pictures.decode import PictureFacts, Pixels, from_array, from_pillow, picture_digest
 from heed.data.pictures.files import (
     Listing,
     PictureError,
@@ -42,7 +47,6 @@ from heed.data.pictures.files import (
     labels_beside,
     read_idx,
 )
-from heed.data.pictures.store import Pixels, picture_digest
 from heed.data.readers import PythonExamples, Reader
 from heed.data.tables import (
     CsvTable,
@@ -199,7 +203,7 @@ class _Entry:
     data: bytes | NDArray[Any] | None = None  # by default read from its place
 
 
-_Read = tuple[_Entry, str, PictureFacts | PictureError]
+_Examined = tuple[_Entry, str, PictureFacts | PictureError]
 """An entry with the digest and the facts of its picture, or with the reason why it cannot be used."""
 
 
@@ -342,7 +346,7 @@ class PictureReader:
         label = sure if columns["label"] is None else columns["label"]
         return "the label column is unclear" if label is None else {"path": path, "label": label}
 
-    def _read(self, entry: _Entry) -> _Read:
+    def _read(self, entry: _Entry) -> _Examined:
         """Decode the picture of an entry."""
         try:
             data = self.pixels.get(entry.place) if entry.data is None else entry.data
@@ -358,7 +362,7 @@ class PictureReader:
     def _examined(self, entries: Iterable[_Entry], findings: Findings) -> Iterator[Picture]:
         """The pictures that can be decoded; others are bad lines."""
 
-        def picture(read: _Read) -> Picture:
+        def picture(read: _Examined) -> Picture:
             entry, digest, facts = read
             if isinstance(facts, PictureError):
                 message = f"{entry.called} {facts}"
@@ -428,3 +432,40 @@ def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:
         if os.path.isdir(os.path.join(top, name)) and not is_hidden((name,)):
             findings.note("class folder without a picture", listing.path, name, unit="folder", warning=True)
     return entries
+
+
+# Handwritten digits
+
+DIGITS = "digits"
+
+
+def handwritten() -> tuple[NDArray[np.uint8], list[str]]:
+    """The pictures `(1797, 8, 8)`, with their 17 levels scaled to 0 .. 255, and their labels."""
+    from sklearn.datasets import load_digits  # takes a second
+
+    digits = load_digits()
+    return np.rint(digits.images * (255 / 16)).astype(np.uint8), [str(int(label)) for label in digits.target]
+
+
+def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
+    """Digits for splits of these sizes, stratified by class, and the pixels of all digits.
+
+    The seed decides the order; test digits are taken first, so that they depend only on their number.
+    """
+    images, labels = handwritten()
+    examples = [
+        Picture(picture_digest(image), label, f"{DIGITS}#{i}", f"{DIGITS}#{i}")
+        for i, (image, label) in enumerate(zip(images, labels, strict=True))
+    ]
+    order = sorted(range(len(examples)), key=lambda i: hashlib.blake2b(f"{seed}:{i}".encode(), digest_size=8).digest())
+    rank = dict.fromkeys(labels, 0)
+    total = {label: labels.count(label) for label in rank}
+    place: list[tuple[float, int]] = []  # example j of the m of a class is at (j + 1/2) / m
+    for i in order:
+        place.append(((rank[labels[i]] + 0.5) / total[labels[i]], i))
+        rank[labels[i]] += 1
+    spread = [i for _, i in sorted(place, key=lambda item: item[0])]
+    drawn: dict[Split, list[Picture]] = {}
+    for split in reversed(SPLITS):
+        drawn[split], spread = [examples[i] for i in spread[: sizes[split]]], spread[sizes[split] :]
+    return {split: drawn[split] for split in SPLITS}, images

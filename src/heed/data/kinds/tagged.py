@@ -42,7 +42,7 @@ from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, n
 from heed.data.readers import Reader
 from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described, is_list
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of
-from heed.data.tokens.special import split_words
+from heed.data.tokens import split_words
 from heed.errors import DataError, counted, nearest, whole_number
 
 Entity = tuple[str, int, int]
@@ -128,7 +128,7 @@ _USUAL = {"word": _WORDS, "label": _TAGS, "sentence": _SENTENCES}
 _AGAIN = "the name of an earlier sentence, read as another sentence"
 
 
-class _Read(NamedTuple):
+class _Located(NamedTuple):
     """A sentence as it was read; `at` gives the row of its tag n and the tag's place in messages."""
 
     sentence: Sentence
@@ -351,7 +351,7 @@ def read_sentences(
             and value.
     """
     findings = Findings() if findings is None else findings
-    read: list[_Read] = []
+    read: list[_Located] = []
     for path in map(Path, files):
         head = Head.of(path, findings)
         if ending_of(path) in (".jsonl", ".json") or 2 * len(head.objects) > len(head.filled):
@@ -362,7 +362,7 @@ def read_sentences(
     return _in_bio(read, data.scheme, findings)
 
 
-def _of_table(table: Table, data: Any) -> Iterable[_Read]:
+def _of_table(table: Table, data: Any) -> Iterable[_Located]:
     """The sentences of a table whose rows are words or sentences."""
     if isinstance(table, ColumnFile):
         table.choose_columns(data.columns)
@@ -425,7 +425,7 @@ def _cell(row: Row, field: str) -> str:
     return "" if value is None else characters_of(str(value), row.where, row.bad, row.note)
 
 
-def _of_words(rows: list[Row], data: Any) -> _Read:
+def _of_words(rows: list[Row], data: Any) -> _Located:
     """The sentence whose words are rows."""
     words, tags, table = [], [], rows[0].table
     numbered = not isinstance(table, ColumnFile) or table.is_csv
@@ -438,7 +438,7 @@ def _of_words(rows: list[Row], data: Any) -> _Read:
         words.append(word)
         is_number = tag.isdecimal() and (numbered or data.tag_names)
         tags.append(_tag(whole_number(tag), data, row.where, row.bad) if is_number else tag)
-    return _Read(Sentence(tuple(words), tuple(tags), origin=rows[0].origin), lambda n: (rows[n], rows[n].where))
+    return _Located(Sentence(tuple(words), tuple(tags), origin=rows[0].origin), lambda n: (rows[n], rows[n].where))
 
 
 def _tag(value: Any, data: Any, where: str, bad: Callable[[str, str], BadLine]) -> Any:
@@ -458,7 +458,7 @@ def _tag(value: Any, data: Any, where: str, bad: Callable[[str, str], BadLine]) 
     )
 
 
-def _of_row(row: Row, data: Any) -> _Read | None:
+def _of_row(row: Row, data: Any) -> _Located | None:
     """The sentence in a row: lists of words and tags, or a text and its entities; None for a blank line."""
     words, tags = row.value("word"), row.value("label")
     if row.blank:
@@ -482,7 +482,7 @@ def _of_row(row: Row, data: Any) -> _Read | None:
                 raise row.bad("not text", f"{where} is {described(value)}, expected text")
             read[name].append(characters_of(value, where, row.bad, row.note))
     sentence = Sentence(tuple(read["word"]), tuple(read["tag"]), origin=row.origin)
-    return _Read(sentence, lambda n: (row, f"{row.where}: tag {n}"))
+    return _Located(sentence, lambda n: (row, f"{row.where}: tag {n}"))
 
 
 def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str], list[str]]:
@@ -513,12 +513,12 @@ def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str
     return [text[start:end] for start, end in places], write_tags(entities, len(places))
 
 
-def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sentence]:
+def _in_bio(read: Iterable[_Located], scheme: str, findings: Findings) -> list[Sentence]:
     """Sentences with entity tags converted to BIO, from a scheme or, if it is auto, the one that the tags have."""
     every = list(read)
     used = find_scheme(item.sentence.tags for item in every) if scheme == "auto" else scheme
 
-    def in_bio(item: _Read) -> Sentence:
+    def in_bio(item: _Located) -> Sentence:
         tags = item.sentence.tags
         for n, tag in enumerate(tags):
             if tag != OUTSIDE and not is_entity_tag(tag):

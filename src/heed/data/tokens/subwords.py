@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import (
+from heed.data.tokens import (
     BERT_TOKENS,
     BLANK,
     CONTINUED,

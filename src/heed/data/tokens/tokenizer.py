@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import (
+from heed.data.tokens import (
     BLANK,
     BYTES,
     CONTINUED,
@@ -56,10 +56,10 @@ from heed.data.tokens.special import (
     whole_characters,
     without_prefix,
 )
-from heed.data.tokens.special import END as END
-from heed.data.tokens.special import PADDING as PADDING
-from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
-from heed.data.tokens.special import START as START
+from heed.data.tokens import END as END
+from heed.data.tokens import PADDING as PADDING
+from heed.data.tokens import SPECIAL_TOKENS as SPECIAL_TOKENS
+from heed.data.tokens import START as START
 from heed.data.tokens.subwords import NUM_BYTES, ends_at_spaces, learn, learn_characters, learn_words
 from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole

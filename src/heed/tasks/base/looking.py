@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.data.examples import is_blank
-from heed.data.kinds.inputs import pair_of
+from heed.data.kinds.texts import pair_of
 from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError

@@ -20,7 +20,7 @@ from heed.config import RunConfig
 from heed.config.sections import with_tokenizer
 from heed.data.corpus import cached
 from heed.data.examples import Example
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer, extended
 from heed.data.word_vectors import WordVectors, read_word_vectors, vector_width, vector_words
 from heed.errors import ConfigError

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from heed.data.examples import Text
-from heed.data.kinds.inputs import Input
+from heed.data.kinds.texts import Input
 from heed.errors import ConfigError
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP

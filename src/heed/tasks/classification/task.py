@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from heed.data.corpus import characters_of, sample_of
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import Input, inputs_in, pair_fields
+from heed.data.kinds.texts import Input, inputs_in, pair_fields
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.tasks.base.comparison import LabelExaminer, shadings_html

@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from heed.attention import AttentionPooling
 from heed.data.batch import framed
 from heed.data.corpus import characters_of
-from heed.data.tokens.special import Special
+from heed.data.tokens import Special
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.layers import max_pooling, mean_pooling

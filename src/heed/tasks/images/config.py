@@ -7,8 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from heed.config.data import OWN, Only, Source, Sources, generated, section
-from heed.config.pictures import AugmentSection
-from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
+from heed.config.sections import (
+    AugmentSection,
+    DataPath,
+    EvaluationConfig,
+    ModelSection,
+    RunConfig,
+    Section,
+    TrainingConfig,
+)
 
 _LARGEST = 4_096
 """Most pixels of one side."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
-from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pictures import PATH_NAMES, files_named
+from heed.data.kinds.texts import inputs_in
 from heed.data.pictures.decode import Array, eight_bits
 from heed.data.pictures.sizing import Augment
 from heed.data.tables import Field

@@ -15,15 +15,13 @@ from typing import Any, ClassVar, Self
 
 from heed.data.batch import plan_even
 from heed.data.columns import is_picture
-from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.findings import Findings, findings_table
 from heed.data.kinds.numbers import labels_are_classes
-from heed.data.kinds.pictures import picture_reader, pictures_from_python, pictures_of
-from heed.data.pictures.decode import PictureError
+from heed.data.kinds.pictures import DIGITS, draw_digits, picture_reader, pictures_from_python, pictures_of
+from heed.data.pictures.decode import PictureError, Pixels
 from heed.data.pictures.files import Listing, files_below, is_idx, read_idx
-from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
-from heed.data.pictures.store import PictureStore, Pixels
+from heed.data.pictures.sizing import Augment, PictureForm, PictureStore, Sizing, settled_size
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tables import column_names
 from heed.errors import ConfigError, DataError

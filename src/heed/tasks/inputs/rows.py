@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from heed.data.corpus import hashes_in
-from heed.data.examples import Kept
+from heed.data.examples import HashedExamples
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
 from heed.data.kinds.numbers import Row, Rows, iter_rows, read_rows, rows_from_python, target_of
@@ -114,7 +114,7 @@ class TableRows(Standardised):
             for path in files:
                 wanted = data.columns.features if like is None else like.columns
                 how = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
-                parts.append(read_rows(Path(path), wanted, data.columns.label, findings=findings, known=known, **how))
+                parts.append(read_rows(Path(path), wanted, data.columns.label, findings=findings, labels=known, **how))
                 like = like or parts[0]
             remarks.extend(line for line in findings.remarks if line not in remarks)
             remarks.extend(one.line(split) for one in findings.found)
@@ -177,11 +177,11 @@ class TableRows(Standardised):
     def _as(self) -> dict[str, Any]:
         """How a file is read after training: a score must cover the whole file."""
         findings = Findings.of(self.config.data, strict=True)
-        return {"wanted": self.features.names, "kinds": self.features.kinds, "findings": findings}
+        return {"features": self.features.names, "kinds": self.features.kinds, "findings": findings}
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Rows:
         column, known = self.config.data.columns.label, frozenset(labels)
-        return Rows.joined([self._of(read_rows(Path(f), label=column, known=known, **self._as)) for f in files])
+        return Rows.joined([self._of(read_rows(Path(f), label=column, labels=known, **self._as)) for f in files])
 
     def parts(self, path: Path) -> Iterator[Rows]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
@@ -213,7 +213,7 @@ class TableRows(Standardised):
         return {"examples": len(work.splits.examples[split])}
 
     def place(self, examples: Sequence[Row], i: int) -> dict[str, str]:
-        (row,) = cast(Kept[Row], examples).take([i])
+        (row,) = cast(HashedExamples[Row], examples).take([i])
         cells = zip(cast(Rows, examples).columns, row.values, strict=True)
         shown = (f"{column} {value:g}" if isinstance(value, float) else f"{column} {value}" for column, value in cells)
         return {"origin": row.origin, "text": ", ".join(shown)}

@@ -17,7 +17,7 @@ from heed.data.corpus import Corpus, Lengths, corpus_of, sample_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.examples import in_turn
 from heed.data.findings import Findings, findings_table
-from heed.data.kinds.kind import Kind
+from heed.data.kinds import Kind
 from heed.data.readers import examples_from_python, to_texts
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer

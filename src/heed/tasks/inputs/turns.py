@@ -19,16 +19,16 @@ from heed.data.corpus import Lengths, joined, parts_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.examples import Conversation, take
 from heed.data.findings import Findings
+from heed.data.kinds import Kind
 from heed.data.kinds.conversations import (
     END_OF_UTTERANCE,
     conversation_of,
     conversation_reader,
     conversations_from_python,
 )
-from heed.data.kinds.kind import Kind
 from heed.data.splits import Splits
 from heed.data.tables import Items, RepeatedKeyError, Row, described, has_items, load_json
-from heed.data.tokens.special import MASKS, Special
+from heed.data.tokens import MASKS, Special
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError, nearest
 from heed.models.base import Memory

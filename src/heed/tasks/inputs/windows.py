@@ -100,10 +100,10 @@ def _is_series(data: Any) -> bool:
 def _choice(data: Any, columns: Sequence[str] | None) -> dict[str, Any]:
     """What to read: the values first, and all other columns as they are, for dates and names of series."""
     if columns is not None:
-        return {"wanted": columns, "kinds": dict.fromkeys(columns, True), "others": {}}
+        return {"features": columns, "kinds": dict.fromkeys(columns, True), "others": {}}
     asked = {"date": data.columns.date, "series": data.columns.series}
     others = {option: name for option, name in asked.items() if name not in (None, "auto", "none")}
-    return {"wanted": data.columns.values, "others": others}
+    return {"features": data.columns.values, "others": others}
 
 
 def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -> list[NamedSeries]:

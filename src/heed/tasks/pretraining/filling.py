@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heed.data.tokens.special import BLANK, CONTINUED, MASK, around_masks, is_continued
+from heed.data.tokens import BLANK, CONTINUED, MASK, around_masks, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, rounded, short, some_pieces

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.data.batch import frame, pad_rows
-from heed.data.tokens.special import MASK
+from heed.data.tokens import MASK
 from heed.errors import ConfigError
 from heed.tasks.base.attributing import Explained, chosen, padded, placed, table_of
 from heed.tasks.base.looking import Words, watched

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from heed.data.kinds.documents import Document
-from heed.data.kinds.inputs import pairs_typed
+from heed.data.kinds.texts import pairs_typed
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Array, Outcomes
 from heed.tasks.base.comparison import Examiner

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from heed.config import Section
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import inputs_in
+from heed.data.kinds.texts import inputs_in
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.data.tokens.tokenizer import beginning
