@@ -12,7 +12,7 @@ from PIL import Image
 from contract import data_of
 from heed.cli import main
 from heed.data.kinds.contents import picture_in
-from heed.data.pictures import store
+from heed.data.pictures import decode as decoding
 from heed.data.pictures.decode import Pixels
 from heed.errors import DataError
 from heed.tasks.inputs.pictures import open_pictures
@@ -178,7 +178,7 @@ def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
             raise PermissionError(13, "Permission denied")
         return read(path)
 
-    monkeypatch.setattr(store, "open_regular", refused)  # tests may run as root
+    monkeypatch.setattr(decoding, "open_regular", refused)  # tests may run as root
     assert refusal(photos).startswith(f"'{file}' cannot be read: Permission denied")
 
 

@@ -155,14 +155,14 @@ def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
 
 def pick_text(columns: Sequence[Facts], label: Column = None, pairs: bool = False) -> Facts | str:
     """The column of texts, or why it is unclear; with `pairs`, a message may advise to read two columns as a pair."""
-    able = [column for column in columns if column.is_text and column.name != label]
-    if not able:
+    candidates = [column for column in columns if column.is_text and column.name != label]
+    if not candidates:
         return "no column contains texts"
-    if len(named := _named(able, TEXT_NAMES)) == 1:
+    if len(named := _named(candidates, TEXT_NAMES)) == 1:
         return named[0]
-    able.sort(key=lambda column: -column.characters)
-    longest = able[0]
-    rivals = [c for c in able if c.words >= 3 and c.characters >= longest.characters / 3 and not c.repeats]
+    candidates.sort(key=lambda column: -column.characters)
+    longest = candidates[0]
+    rivals = [c for c in candidates if c.words >= 3 and c.characters >= longest.characters / 3 and not c.repeats]
     if len(rivals) > 1:
         rivals.sort(key=columns.index)
         which = " and ".join(column.shown for column in rivals)
@@ -175,17 +175,19 @@ def pick_text(columns: Sequence[Facts], label: Column = None, pairs: bool = Fals
 
 
 def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
-    able = [c for c in columns if c.cells and (c.repeats or _rank(c, LABEL_NAMES) < _SURE)]
-    if len(named := _named(able, LABEL_NAMES)) == 1:
+    candidates = [c for c in columns if c.cells and (c.repeats or _rank(c, LABEL_NAMES) < _SURE)]
+    if len(named := _named(candidates, LABEL_NAMES)) == 1:
         return named[0]
-    able = [column for column in columns if column.repeats and column.cells]
-    several = [column for column in able if column.values > 1] or able  # a file sorted by label begins with one value
+    candidates = [column for column in columns if column.repeats and column.cells]
+    several = [
+        column for column in candidates if column.values > 1
+    ] or candidates  # a file sorted by label begins with one value
     if len(several) == 1:
         return several[0]
-    if not able:
+    if not candidates:
         return NO_LABEL
-    which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in able)
-    return f"several columns could be the label: {which}; data.columns.label={able[0].name} chooses the first"
+    which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in candidates)
+    return f"several columns could be the label: {which}; data.columns.label={candidates[0].name} chooses the first"
 
 
 def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:

@@ -57,7 +57,7 @@ Rows = Sequence[Sequence[int]]
 """An example as rows of numbers, the same number of rows for all of a kind; bytes and arrays are stored as they are."""
 Make = Callable[[list[Any]], list[T]]
 """Makes some items of their rows."""
-_TOGETHER = 4_096
+_CHUNK = 4_096
 """Examples whose numbers are counted at once."""
 
 
@@ -131,9 +131,9 @@ class Corpus(Lazy[T]):
     def counts(self, row: int, size: int, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
         """How often each number below `size` is among the first `lengths[i]` of a row of each example i, `(size,)`."""
         total = np.zeros(size, np.int64)
-        for start in range(0, len(self), _TOGETHER):
-            sizes = lengths[start : start + _TOGETHER].astype(np.int64)
-            first = self.offsets[self.numbers[start : start + _TOGETHER], row] - np.cumsum(sizes) + sizes
+        for start in range(0, len(self), _CHUNK):
+            sizes = lengths[start : start + _CHUNK].astype(np.int64)
+            first = self.offsets[self.numbers[start : start + _CHUNK], row] - np.cumsum(sizes) + sizes
             places = np.repeat(first, sizes) + np.arange(sizes.sum())
             total += np.bincount(self.values[row][places], minlength=size)
         self._release_pages()
@@ -230,7 +230,7 @@ def write_examples(examples: Iterable[E], kind: type[E], folder: Path) -> dict[s
         return [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
 
     iterator = iter(examples)
-    chunks = iter(lambda: list(islice(iterator, sequences.TOGETHER)), [])
+    chunks = iter(lambda: list(islice(iterator, sequences.CHUNK)), [])
     written = write_rows(map(rows_of, chunks), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
     return {**written, "label_sets": list(label_sets)}
 
@@ -303,7 +303,7 @@ def read_corpus(
     settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
     settings |= {**reader.settings, "columns_before": dict(reader.columns)}  # those of the training set
     in_memory, again = getattr(data, "in_memory", None), files if reader.again else ()
-    if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
+    if in_memory is not None and _MEMORY_PER_BYTE * bytes_of(files) > _MEMORY_SHARE * (free_memory() or sys.maxsize):
         in_memory = 0
     read = partial(reader.filled, files, counts, findings)
     examples, report_values, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
@@ -315,7 +315,7 @@ def read_corpus(
     return examples, Counts.of_values(report_values["counts"]), remarks
 
 
-_GROWN, _SHARE = 8, 0.25
+_MEMORY_PER_BYTE, _MEMORY_SHARE = 8, 0.25
 """Memory of a corpus as texts and tokens, as a multiple of its files; the largest share of the free memory for it."""
 _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
 _WARNING = "warning: "
@@ -371,18 +371,18 @@ def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.i
 
 # Cached results
 
-_MANY = 1 << 19  # characters; they take a tenth of a second to encode
+_CACHED_CHARACTERS = 1 << 19  # characters; they take a tenth of a second to encode
 
 
 def cached(
-    corpora: Sequence[Sequence[Example]], make: Callable[[Path], dict[str, Any]], worth: bool = True, **what: Any
+    corpora: Sequence[Sequence[Example]], make: Callable[[Path], dict[str, Any]], cacheable: bool = True, **what: Any
 ) -> Entry | None:
     """The entry with what `make` writes about examples; None if they are not worth one, or it cannot be cached.
 
     Args:
         corpora: Examples; those on disk, or with many characters, are worth an entry, which is temporary if theirs is.
         make: Writes files, from these examples only, and returns their record (JSON).
-        worth: False to make no entry for examples in memory, however many.
+        cacheable: False to make no entry for examples in memory, however many.
         what: Everything else it depends on (JSON).
 
     Raises:
@@ -392,7 +392,7 @@ def cached(
     if not all(some.key for some in stored):
         return temporary_entry(make)
     characters = (len(text) for some in corpora for example in some for text in example.texts)
-    if not stored and not (worth and any(total >= _MANY for total in accumulate(characters))):
+    if not stored and not (cacheable and any(total >= _CACHED_CHARACTERS for total in accumulate(characters))):
         return None
     with nullcontext() if stored else suppress(CacheError):
         keys = [some.key if isinstance(some, StoredExamples) else _digest(some) for some in corpora]
@@ -413,7 +413,7 @@ def corpus_of(
     encode: Callable[[], Iterable[Sequence[Rows]]],
     kinds: Sequence[str],
     make: Make[T],
-    worth: bool = True,
+    cacheable: bool = True,
     **what: Any,
 ) -> Corpus[T]:
     """Encode examples as rows of numbers, or read those of an earlier run from the cache.
@@ -423,12 +423,12 @@ def corpus_of(
         encode: Yields the rows of some examples at a time, in order.
         kinds: The type of each row.
         make: Makes items of rows.
-        worth: False to encode examples in memory again, however many.
+        cacheable: False to encode examples in memory again, however many.
         what: All that `encode` depends on (JSON).
 
     Raises:
         CacheError: The examples are on disk, and the cache cannot be written to.
     """
     write = lambda folder: write_rows(encode(), kinds, folder)  # noqa: E731
-    entry = cached([examples], write, worth, kind="tokens", **what)
+    entry = cached([examples], write, cacheable, kind="tokens", **what)
     return Corpus.in_memory(encode(), kinds, make) if entry is None else Corpus.open(entry, make)

@@ -366,7 +366,7 @@ def _within(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 
 T = TypeVar("T")
-TOGETHER = 1_000
+CHUNK = 1_000
 """Items made at once when iterating."""
 
 
@@ -437,7 +437,7 @@ def evenly(items: Sequence[T], count: int) -> Sequence[T]:
 
 def in_turn(items: Sequence[T], together: int | None = None) -> Iterator[list[T]]:
     """All items in chunks of `together`."""
-    step = together or TOGETHER
+    step = together or CHUNK
     return (take(items, range(start, min(start + step, len(items)))) for start in range(0, len(items), step))
 
 

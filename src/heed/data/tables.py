@@ -643,10 +643,10 @@ class ColumnTable(Table):
             DataError: There is no such column; the message lists or suggests columns.
         """
         for name, column in sorted(self.columns.items(), key=_is_usual):
-            able = self.names or range(self.width)
-            if column not in able:
-                listed = f"; its columns: {', '.join(map(str, able))}"
-                hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, able))
+            names = self.names or range(self.width)
+            if column not in names:
+                listed = f"; its columns: {', '.join(map(str, names))}"
+                hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, names))
                 raise DataError(f"data.columns.{name}: {self.path or self.called} has no column {shown(column)}{hint}")
         return {c: self.names.index(c) if isinstance(c, str) else c for c in self.columns.values()}
 
@@ -760,7 +760,7 @@ class HubTable(ColumnTable):
 
     def column(self, place: int) -> Iterable[Any]:
         name = self.names[place]
-        chunks = self.data.select_columns([name]).iter(_TOGETHER)
+        chunks = self.data.select_columns([name]).iter(_CHUNK_ROWS)
         way = _way(self.data.features[name], name in self.texts)
         return (way(value) for chunk in chunks for value in chunk[name])
 
@@ -854,7 +854,7 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
         yield (line.text if isinstance(line, BadLine) else line) + "\n"
 
 
-_TOGETHER = 256
+_CHUNK_ROWS = 256
 _LINES = 10_000
 _CHARACTERS = 1 << 22
 

@@ -46,9 +46,9 @@ _ENDLESS = 1 << 28
 """Bytes of a line that is too long after which reading stops: a compressed file may have a line without end."""
 MARK = "\ufeff"
 MARKED = "byte-order mark, left out"
-_UNSEEN = "\u200b"
+_ZERO_WIDTH_SPACE = "\u200b"
 _LF = ord("\n")
-_ODD = MARK.encode(), _UNSEEN.encode(), b"\r", b"\0"
+_SPECIAL_BYTES = MARK.encode(), _ZERO_WIDTH_SPACE.encode(), b"\r", b"\0"
 """Bytes in a line that are noted or refused."""
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -199,7 +199,7 @@ class _Lines:
         longest = 4 * self._max_line + 4  # a character has at most 4 bytes
         for self.number, raw in enumerate(iter(partial(file.readline, longest), b""), start=1):
             is_ended = raw[-1] == _LF
-            is_plain = is_ended and not any(odd in raw for odd in _ODD)
+            is_plain = is_ended and not any(special in raw for special in _SPECIAL_BYTES)
             if is_plain and (text := _utf_8(raw)) and len(text) <= self._max_line:
                 yield text if self._exact else text[:-1]
             elif is_ended or len(raw) < longest:
@@ -251,8 +251,8 @@ class _Lines:
             self._crlf += 1
             self._first_crlf = self._first_crlf or self.number
         line = line.removesuffix(b"\r")
-        if _ODD[0] in line:
-            line = line.replace(_ODD[0], b"")
+        if _SPECIAL_BYTES[0] in line:
+            line = line.replace(_SPECIAL_BYTES[0], b"")
             self._note(MARKED, self.number)
         try:
             text = line.decode("utf-8")
@@ -268,7 +268,7 @@ class _Lines:
             return self._bad("NUL byte", message, text=text)
         if len(text) > self._max_line:
             return self._too_long(text)
-        if _UNSEEN in text and not self._exact and is_empty(text):
+        if _ZERO_WIDTH_SPACE in text and not self._exact and is_empty(text):
             self._note("only characters without width, read as a blank line", self.number)
             return ""
         if "\r" in text and not self._exact:
@@ -323,7 +323,7 @@ _QUIET = 0.02
 """Seconds that the first line of a batch from a pipe waits for others."""
 MAX_LINE = 1_000_000
 """Characters that a line may always have, even if `data.max_line` is lower: each line is read by itself."""
-_TOLD = 10
+_MAX_REPORTED = 10
 """Number of bad inputs that are reported one by one."""
 
 
@@ -433,6 +433,6 @@ class InputFindings(Findings):
     def count(self, message: str, place: str | int) -> None:
         """Report and count an input that cannot be used."""
         self.num_bad += 1
-        if len(self.bad_places) < _TOLD:
+        if len(self.bad_places) < _MAX_REPORTED:
             self.bad_places.append(str(place))
             self._tell(message)

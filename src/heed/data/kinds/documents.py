@@ -213,7 +213,7 @@ def _num_bytes(documents: Sequence[Document]) -> int:
 
 # Documents as numbers
 
-_TOGETHER = 1 << 22
+_CHUNK_CHARACTERS = 1 << 22
 """Characters that are encoded at once, or one document."""
 
 
@@ -281,7 +281,7 @@ def encode_documents(
         for document in documents:
             texts.append(document.text)
             size += len(document.text)
-            if size > _TOGETHER:
+            if size > _CHUNK_CHARACTERS:
                 yield rows(texts)
                 texts, size = [], 0
         if texts:
@@ -290,7 +290,7 @@ def encode_documents(
     def rows(texts: list[str]) -> list[Any]:
         return [[part.astype(kind) for part, kind in zip(parts, kinds, strict=True)] for parts in encode(texts)]
 
-    worth = tokenizer.unit not in ("character", "byte")
+    cacheable = tokenizer.unit not in ("character", "byte")
     settings["tokenizer"] = tokenizer.text
-    corpus = corpus_of(documents, encoded, kinds, lambda rows: rows, worth, **settings)
+    corpus = corpus_of(documents, encoded, kinds, lambda rows: rows, cacheable, **settings)
     return np.array(corpus.offsets[:, 0]), *corpus.values

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_float, is_number, label_of, listing, shown, some
 from heed.data.corpus import label_sets_in
-from heed.data.examples import LABEL, TOGETHER, VALUE, Example, HashedExamples, Hashes, LabelSet, hashes_of
+from heed.data.examples import CHUNK, LABEL, VALUE, Example, HashedExamples, Hashes, LabelSet, hashes_of
 from heed.data.findings import Findings
 from heed.data.tables import CsvTable, Field, PythonTable, Table, characters_of, described, has_items, values_of
 from heed.data.tables import Row as TableRow
@@ -104,7 +104,7 @@ class Rows(HashedExamples[Row]):
 
     @property
     def hashes(self) -> Hashes:
-        parts = (self._tuples(slice(start, start + TOGETHER)) for start in range(0, len(self), TOGETHER))
+        parts = (self._tuples(slice(start, start + CHUNK)) for start in range(0, len(self), CHUNK))
         values = [hashes_of(json.dumps(row).encode() for row in part) for part in parts]  # as `Row.keys`
         labels = hashes_of(label.encode() for label in self.labels or [""] * len(self))
         return np.stack([np.concatenate(values), labels], axis=1)
@@ -236,13 +236,13 @@ def _label_column(
 
     `facts` have numbers instead of `names` if two columns have the same name.
     """
-    able = [c for c in facts if c.labels >= 0.9 and c.is_text] or [c for c in facts if c.labels >= 0.9]
-    able = able or [c for c, name in zip(facts, names, strict=True) if str(name).casefold() in _LABELS]
-    if not able:
+    candidates = [c for c in facts if c.labels >= 0.9 and c.is_text] or [c for c in facts if c.labels >= 0.9]
+    candidates = candidates or [c for c, name in zip(facts, names, strict=True) if str(name).casefold() in _LABELS]
+    if not candidates:
         return f"no column is called {', '.join(_LABELS[:5])}, ..."
-    if len(able) == 1:
-        return {"label": able[0].name}
-    return f"several columns could be the label: {', '.join(f'{c.shown} ({c.values:,} values)' for c in able)}"
+    if len(candidates) == 1:
+        return {"label": candidates[0].name}
+    return f"several columns could be the label: {', '.join(f'{c.shown} ({c.values:,} values)' for c in candidates)}"
 
 
 @dataclass(frozen=True)

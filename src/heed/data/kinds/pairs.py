@@ -174,9 +174,9 @@ def _recognised(
     is_positional = isinstance(table, CsvTable) or not table.names
     if is_positional and all(column in others and column.numbers <= 0.9 for column in usual):
         texts = usual
-    for able in (texts, [column for column in texts if not column.repeats]):
-        if len(able) == len(open_):
-            return {side: column.name for side, column in zip(open_, able, strict=True)}
+    for candidates in (texts, [column for column in texts if not column.repeats]):
+        if len(candidates) == len(open_):
+            return {side: column.name for side, column in zip(open_, candidates, strict=True)}
     if isinstance(table, CsvTable | PythonTable) and len(others) == len(open_):
         if texts:
             table.findings.remark(f"warning: columns of numbers, read as texts: {listing(others)}")

@@ -74,9 +74,9 @@ _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or a
 def files_named(cell: str, folder: str | Path) -> list[str]:
     r"""The files in a folder that a cell may name: of this name, with `\` as `/` if need be, else with an ending."""
     places = [os.path.join(folder, name) for name in (cell, cell.replace("\\", "/"))]
-    able = [places[1] + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
+    with_endings = [places[1] + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
     exact = [path for path in places if os.path.isfile(path)][:1]
-    return exact or list({os.stat(path).st_ino: path for path in able if os.path.isfile(path)}.values())
+    return exact or list({os.stat(path).st_ino: path for path in with_endings if os.path.isfile(path)}.values())
 
 
 def _file_named(cell: str, folder: str | Path, relative: str) -> str:
@@ -333,10 +333,10 @@ class PictureReader:
     ) -> dict[str, int | str] | str:
         """The columns of a file, by their names, by endings of pictures, and by files in the folder."""
         filled = [column for column in facts if column.first]
-        able = [column for column in facts if str(column.name).strip().casefold() in PATH_NAMES]
-        able += [column for column in filled if all(map(is_picture, column.first))]
-        able += [column for column in filled if all(files_named(cell, folder) for cell in column.first)]
-        path = next((column.name for column in able), None) if columns["path"] is None else columns["path"]
+        candidates = [column for column in facts if str(column.name).strip().casefold() in PATH_NAMES]
+        candidates += [column for column in filled if all(map(is_picture, column.first))]
+        candidates += [column for column in filled if all(files_named(cell, folder) for cell in column.first)]
+        path = next((column.name for column in candidates), None) if columns["path"] is None else columns["path"]
         if path is None:
             return "no column contains picture paths" + "".join(self._looks(head))
         others = [column for column in facts if column.name != path]
@@ -381,10 +381,11 @@ class PictureReader:
         if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
             shape = " x ".join(map(str, images.shape))
             raise DataError(f"'{path}' contains {shape} bytes, expected pictures: number x height x width [x 3]")
-        able = labels_beside(Path(path))
-        file = Path(label_file) if label_file else next((candidate for candidate in able if candidate.exists()), None)
+        candidates = labels_beside(Path(path))
+        existing = (candidate for candidate in candidates if candidate.exists())
+        file = Path(label_file) if label_file else next(existing, None)
         if file is None:
-            names = " or ".join(f"'{candidate.name}'" for candidate in able[:2])
+            names = " or ".join(f"'{candidate.name}'" for candidate in candidates[:2])
             raise DataError(f"'{path}' has no file of labels next to it ({names}); give that file after it")
         labels = read_idx(file)
         if labels.ndim != 1 or len(labels) != len(images):

@@ -235,8 +235,8 @@ class ColumnFile(Table):
         columns = {field: place for field in _USUAL if (place := self._place(field, specified, tagged)) is not None}
         unused = [n for n in range(self.width) if n not in columns.values()]
         if "sentence" not in columns and not gaps:
-            able = unused if self.header or "label" in columns else unused[:-1]
-            ids = [n for n in able if self.width > 2 and _are_ids([row[n] for row in rows])]
+            candidates = unused if self.header or "label" in columns else unused[:-1]
+            ids = [n for n in candidates if self.width > 2 and _are_ids([row[n] for row in rows])]
             if len(ids) == 1:
                 columns["sentence"] = ids[0]
                 unused.remove(ids[0])

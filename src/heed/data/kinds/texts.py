@@ -182,11 +182,11 @@ class _Texts:
             table.header = True
 
         def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> Mapping[str, int | str] | str:
-            able = [column for column in facts if column.name not in (columns.get("second"), *marks)]
+            candidates = [column for column in facts if column.name not in (columns.get("second"), *marks)]
             if marks:
-                text = pick_text(able)
+                text = pick_text(candidates)
                 return text if isinstance(text, str) else {"text": text.name}
-            picked = pick(able, columns["text"], columns["label"], table.whole)
+            picked = pick(candidates, columns["text"], columns["label"], table.whole)
             content = content_of(table.head) if picked.unclear and isinstance(table, CsvTable) else None
             if content is not None and content.kind != "labelled":
                 advice = self.advice(content.kind, Path(table.path))

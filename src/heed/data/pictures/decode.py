@@ -257,7 +257,7 @@ def _over_white(image: Image.Image) -> Array:
 
 T = TypeVar("T")
 R = TypeVar("R")
-_TOGETHER = 8
+_CHUNK = 8
 """Pictures that one thread reads at a time."""
 _sources_lock = Lock()
 """Held while files are opened; of the module, so that a run can be copied by pickle."""
@@ -355,10 +355,10 @@ class Pixels:
         self.examined[place] = facts
         return facts
 
-    def each(self, function: Callable[[T], R], items: Iterable[T], together: int = _TOGETHER) -> Iterator[R]:
-        """`function` of every item, in order, computed by `workers` threads for `together` items at a time."""
+    def each(self, function: Callable[[T], R], items: Iterable[T], chunk_size: int = _CHUNK) -> Iterator[R]:
+        """`function` of every item, in order, computed by `workers` threads for `chunk_size` items at a time."""
         remaining = iter(items)
-        parts = iter(lambda: list(islice(remaining, together)), [])
+        parts = iter(lambda: list(islice(remaining, chunk_size)), [])
         pool = ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="pictures")
         try:
             while some := list(islice(parts, max(1, 8 * self.workers))):

@@ -346,7 +346,7 @@ class PictureStore:
         if not is_shared:
             return changed(every)
         parts = np.array_split(every, 2 * workers)  # some are slower than others
-        return np.concatenate(list(self._pixels.each(changed, parts, together=1)))
+        return np.concatenate(list(self._pixels.each(changed, parts, chunk_size=1)))
 
     def select(self, indices: Sequence[int]) -> PictureStore:
         """The pictures at these indices, none of them kept."""

@@ -65,9 +65,9 @@ from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text
 
-_SEVERAL, _MOST_KNOWN = 100, 1 << 16
+_MANY_TEXTS, _MAX_WORDS = 100, 1 << 16
 """Texts from which on words are encoded once, and words whose ids are kept."""
-_LONG, _TOGETHER = 1 << 16, 1 << 20
+_LONG, _CHUNK = 1 << 16, 1 << 20
 """Characters above which a text is encoded in parts, and characters encoded at once."""
 _BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
 """A line end between characters that no library treats as whitespace."""
@@ -128,7 +128,7 @@ class TextTokenizer:
         self._added = dict(tokenizer.get_added_tokens_decoder())
         self.is_of_pieces = isinstance(tokenizer.model, models.WordPiece)
         """True if tokens are word pieces, with "##" before those within a word; spaces are not kept."""
-        self._known: dict[str, list[int]] = {}  # ids of words that have been encoded
+        self._word_ids: dict[str, list[int]] = {}  # ids of words that have been encoded
         # "</s>" in a text must not end a sequence. The library does not keep this setting in its JSON.
         tokenizer.encode_special_tokens = True
 
@@ -252,12 +252,12 @@ class TextTokenizer:
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts to ids, without start and end; where tokens end at spaces, different words are encoded once."""
-        if len(texts) < _SEVERAL or not self._ends_at_spaces:
+        if len(texts) < _MANY_TEXTS or not self._ends_at_spaces:
             return self._encode(texts, texts)
         plain = [BLANK not in text and "  " not in f" {text} " for text in texts]
         words = [text.split(" ") if is_plain else [] for text, is_plain in zip(texts, plain, strict=True)]
         # Not cleared: another thread may look words up in it.
-        ids_of = self._known = self._known if len(self._known) < _MOST_KNOWN else {}
+        ids_of = self._word_ids = self._word_ids if len(self._word_ids) < _MAX_WORDS else {}
         new = [word for word in dict.fromkeys(chain.from_iterable(words)) if word not in ids_of]
         ids_of.update(zip(new, self._encode(new, texts), strict=True))
         others = iter(self._encode([text for text, is_plain in zip(texts, plain, strict=True) if not is_plain], texts))
@@ -290,7 +290,7 @@ class TextTokenizer:
             ends.append(len(parts))
         encoded: list[NDArray[np.int32]] = []
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-        for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
+        for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _CHUNK)) + 1):
             encoded += [np.array(ids, dtype=np.int32) for ids in self.encode_all([parts[n] for n in chunk])]
         return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
 
