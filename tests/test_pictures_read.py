@@ -171,7 +171,7 @@ def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, content, rule, 
 
 
 def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
-    file, read = photos / "dog" / "2.png", store.open_regular
+    file, read = photos / "dog" / "2.png", decoding.open_regular
 
     def refused(path):
         if path == file:
