@@ -529,6 +529,6 @@ def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
     names = [field.alias or name for name, field in kind.model_fields.items()]
-    if kind is kinds.get("files"):  # whose class lacks the fields that choose another one
+    if kind is kinds.get("files"):  # its class lacks the fields that choose another source
         names += [*(["name"] if _embedded(kinds) else []), *(["hub"] if "hub" in kinds else [])]
     return names

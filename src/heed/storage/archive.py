@@ -26,7 +26,7 @@ from heed.storage.files import LIMIT, Content, content_in, open_regular
 _MEMBER = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,200}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _MOST_FILES = 1_000
 _MOST_TIMES = 50
-"""How many times its own size a zip file may unpack to, beyond `LIMIT`; settings and tokens shrink to a tenth."""
+"""Maximum size of the unpacked files, beyond `LIMIT`, as a multiple of the zip file; settings shrink to a tenth."""
 _BLOCK = 1 << 20
 _ERRORS = BadZipFile, EOFError, LookupError, OverflowError, RuntimeError, ValueError, struct.error, zlib.error
 

@@ -107,7 +107,7 @@ def write_folder(
             os.replace(final, old)
         try:
             with nullcontext() if replace else _refuses_existing(final):
-                os.replace(part, final)  # of folders only an empty one is replaced
+                os.replace(part, final)  # replaces a folder only if it is empty
         except BaseException:
             _restore(old, final)
             raise
@@ -299,7 +299,7 @@ def _explained_output(path: Path, *temporary: Path, needed: int | None = None) -
     earlier = _version(path)
     try:
         yield
-    except BrokenPipeError:  # the reader of a pipe has gone: commands end silently
+    except BrokenPipeError:  # the reader closed the pipe: commands end silently
         raise
     except OSError as error:
         if error.filename is not None and Path(error.filename) not in (path, *temporary):

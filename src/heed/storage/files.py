@@ -357,7 +357,7 @@ def describe_damage(
 
 
 def difference(path: Path, content: Content, checksum: Callable[[Path], Content] = checksum) -> str:
-    """How a file differs from its recorded size and hash: "missing" or "altered: ..."; empty if it does not."""
+    """The difference of a file from its recorded size and hash: "missing" or "altered: ..."; empty if there is none."""
     try:
         size = check_regular(path).st_size
         if size != content["bytes"]:

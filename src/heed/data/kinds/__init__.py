@@ -1,4 +1,4 @@
-"""Kinds of examples as values: where examples come from, and kinds that are declared by the names of their fields."""
+"""Kinds of examples as values, and kinds that are declared by the names of their fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heed.data.tables import Field, Row, Table
 
 @dataclass(frozen=True)
 class Kind:
-    """Where examples of a kind come from."""
+    """A kind of example: its readers, the fields of its examples, and its configuration."""
 
     reader: Callable[[Any, Sequence[str] | None], Reader[Any]]
     """From a `data` section, and the labels that are known, to the reader of files, the Hub and Python."""

@@ -36,7 +36,7 @@ def no_advice(looks_like: str, path: Path) -> str:
 
 
 class Content(NamedTuple):
-    """What a file contains: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and the evidence."""
+    """The content of a file: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and the evidence."""
 
     kind: str
     why: str
@@ -44,7 +44,7 @@ class Content(NamedTuple):
 
 
 def content_of(head: Head) -> Content | None:
-    """What the beginning of a file looks like."""
+    """The probable content of a file, by its beginning; None if it is unclear."""
     lines = head.filled
     if len(lines) < _FEW:
         return None

@@ -135,7 +135,7 @@ def _field(fields: Mapping[str, Any], column: Column, usual: Iterable[str]) -> s
 
 
 def _no_field(values: Mapping[str, Any], columns: Any, part: str) -> str:
-    """What an object lacks that has no field for a part of a conversation, for messages."""
+    """Message about the missing field of an object for a part of a conversation."""
     if isinstance(column := getattr(columns, part), str):
         return f"no field '{column}'{suggest(column, values)}"
     fields = f"(fields: {', '.join(map(repr, values)) or 'none'}); set data.columns.{part} to the name of its field"

@@ -115,7 +115,7 @@ class Features:
         return replace(rows, values=np.concatenate(parts, axis=1) if parts else np.empty((len(rows), 0)))
 
     def lines(self) -> list[str]:
-        """What was made of columns that are not just numbers, for people."""
+        """The encoding of columns that are not just numbers, for people."""
         categorical = [f for f in self.columns if f.categories is not None]
         gaps = [f"'{f.name}' ({f.median:g})" for f in self.columns if f.gaps]
         lines = [
@@ -178,7 +178,7 @@ def save(path: Path, values: Any) -> None:
 
 
 def load(path: Path, kind: type[T]) -> T:
-    """What was saved.
+    """Read what `save` wrote.
 
     Raises:
         RunError: The file is missing or damaged.

@@ -46,7 +46,7 @@ _GROUPED = {False: r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", True: r"[-+]?\d{1,3}(?:
 _LIKE = "|".join(
     (r"[-+]?(?:\d[\d_]*[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?", r"[-+]?(?:inf|Inf|infinity|Infinity)", *_GROUPED.values())
 )
-"""What looks like a number, read or not."""
+"""Texts that look like numbers, whether they can be read or not."""
 _MOSTLY = 0.9
 """Share of the cells that look like numbers from which a column is one of numbers."""
 LARGEST = 1e150
@@ -564,12 +564,12 @@ def _not_text(rule: str, message: str) -> DataError:
 
 
 def target_of(data: Any, labels: Sequence[str]) -> Literal["classes", "number"]:
-    """What the labels of the training files are, by `data.target`; its "auto" is settled by the labels."""
+    """The kind of the labels of the training files: that of `data.target`, or for "auto" by the labels."""
     return data.target if data.target != "auto" else likely_target(labels)
 
 
 def likely_target(labels: Sequence[str]) -> Literal["classes", "number"]:
-    """What labels probably are: numbers if they are more than 20 different ones, or numbers with fractions."""
+    """The probable kind of labels: numbers if they are more than 20 different numbers, or numbers with fractions."""
     values = {label: value for label in set(labels) if (value := _value(label)) is not None}
     if sum(label in values for label in labels) < _MOSTLY * max(1, len(labels)):
         return "classes"

@@ -125,7 +125,7 @@ def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
             raise BadLine(f"'{short.name}' is cut off before that line")
         return Pair(unless_bad(left), unless_bad(right), origin=f"{source.name}:{number}")
 
-    # Closed here, so that an error in one file does not leave the other open until the traceback is freed.
+    # Closed explicitly: after an error in one file, the traceback would keep the other one open.
     with closing(lines_of(source, findings)) as sources, closing(lines_of(target, findings)) as targets:
         yield from findings.usable(enumerate(zip_longest(sources, targets), start=1), pair)
 

@@ -236,7 +236,7 @@ class PictureReader:
                 raise DataError(f"'{path}' contains no pictures{looks}; {_EXPECTED}{other}")
 
     def _looks(self, head: Head) -> tuple[str, str]:
-        """What a file without pictures looks like, and the commands that can use it."""
+        """The probable content of a file without pictures, and the commands that can use it."""
         content = content_of(head) if head.filled else None
         return ("", "") if content is None else (f": {content.why}", self.advice(content.kind, head.path))
 

@@ -260,7 +260,7 @@ R = TypeVar("R")
 _CHUNK = 8
 """Pictures that one thread reads at a time."""
 _sources_lock = Lock()
-"""Held while files are opened; of the module, so that a run can be copied by pickle."""
+"""Guards `Pixels.sources`; a global of the module, so that a run can be copied by pickle."""
 
 
 class Pixels:
