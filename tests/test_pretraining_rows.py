@@ -11,8 +11,8 @@ from sklearn.model_selection import cross_val_score
 from heed.config import TokenizerConfig
 from heed.config.data import Documents
 from heed.data.kinds.documents import Document
-from heed.data.tokens import OWN, UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens import END, OWN, PADDING, START, UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.pretraining.rows import (
     FOLLOWS,
     FOLLOWS_NOT,

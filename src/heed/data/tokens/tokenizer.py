@@ -45,6 +45,7 @@ from heed.data.tokens import (
     MASKS,
     OWN,
     SIGNS,
+    SPECIAL_TOKENS,
     UNKNOWN,
     Special,
     around_masks,
@@ -56,10 +57,6 @@ from heed.data.tokens import (
     whole_characters,
     without_prefix,
 )
-from heed.data.tokens import END as END
-from heed.data.tokens import PADDING as PADDING
-from heed.data.tokens import SPECIAL_TOKENS as SPECIAL_TOKENS
-from heed.data.tokens import START as START
 from heed.data.tokens.subwords import NUM_BYTES, ends_at_spaces, learn, learn_characters, learn_words
 from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole

@@ -28,8 +28,8 @@ from heed.data.kinds.conversations import (
 )
 from heed.data.splits import Splits
 from heed.data.tables import Items, RepeatedKeyError, Row, described, has_items, load_json
-from heed.data.tokens import MASKS, Special
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens import MASKS, SPECIAL_TOKENS, Special
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, nearest
 from heed.models.base import Memory
 from heed.storage.disk import write_whole
