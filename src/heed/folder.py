@@ -362,11 +362,8 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
         checksums = recorded(path)
     except RunError:
         checksums = {}
-    unchanged = {
-        name: content
-        for name, content in (checksums or {}).items()
-        if name not in changing and (final or name != WEIGHTS)
-    }
+    changed = {*changing} if final else {*changing, WEIGHTS}
+    unchanged = {name: content for name, content in (checksums or {}).items() if name not in changed}
     if changing and unchanged:
         write_checksums(path, unchanged, unchanged)
     else:

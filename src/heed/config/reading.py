@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -85,10 +87,7 @@ def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
     result: Any = [deepcopy(values)]
     for (*outer, key), path, mark in _paths_in(values, annotation, (0,)):
         if not mark.if_folder or (folder / path).is_dir():
-            container = result
-            for part in outer:
-                container = container[part]
-            container[key] = str(folder / path)
+            reduce(getitem, outer, result)[key] = str(folder / path)
     return result[0]
 
 

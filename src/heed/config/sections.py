@@ -509,11 +509,7 @@ def sections_with(kind: type[RunConfig], name: str) -> list[str]:
     """The sections of a configuration that have a field of this name, `data` last."""
     classes = {section: [field.annotation] for section, field in kind.model_fields.items() if section != "data"}
     classes["data"] = [*_data_kinds(kind).values()]
-    return [
-        section
-        for section, kinds in classes.items()
-        if any(name in getattr(each, "model_fields", ()) for each in kinds)
-    ]
+    return [key for key, kinds in classes.items() if any(name in getattr(each, "model_fields", ()) for each in kinds)]
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:

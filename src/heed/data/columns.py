@@ -179,9 +179,8 @@ def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
     if len(named := _named(candidates, LABEL_NAMES)) == 1:
         return named[0]
     candidates = [column for column in columns if column.repeats and column.cells]
-    several = [
-        column for column in candidates if column.values > 1
-    ] or candidates  # a file sorted by label begins with one value
+    # A file sorted by label begins with one value.
+    several = [column for column in candidates if column.values > 1] or candidates
     if len(several) == 1:
         return several[0]
     if not candidates:

@@ -296,12 +296,12 @@ def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[
     """
     if len(links) != len(gold):
         raise DataError(f"{len(links):,} alignments but {len(gold):,} gold alignments; give as many of both")
-    counts = [_counts(set(pair_links), [*true]) for pair_links, true in zip(links, gold, strict=True)]
-    statistics = np.array(counts, dtype=np.float64).reshape(-1, 4)
+    rows = [_counts(set(pair_links), [*true]) for pair_links, true in zip(links, gold, strict=True)]
+    counts = np.array(rows, dtype=np.float64).reshape(-1, 4)
     return [
-        Measure("aer", "alignment error rate", statistics, _error_rate, higher_is_better=False, is_share=True),
-        Measure("alignment_precision", "alignment precision", statistics, _precision, is_share=True),
-        Measure("alignment_recall", "alignment recall", statistics, _recall, is_share=True),
+        Measure("aer", "alignment error rate", counts, _error_rate, higher_is_better=False, is_share=True),
+        Measure("alignment_precision", "alignment precision", counts, lambda n: ratio(n[:, 1], n[:, 2]), is_share=True),
+        Measure("alignment_recall", "alignment recall", counts, lambda n: ratio(n[:, 0], n[:, 3]), is_share=True),
     ]
 
 
@@ -314,11 +314,3 @@ def _counts(links: set[Cell], gold: Sequence[WordLink]) -> tuple[int, int, int, 
 
 def _error_rate(sums: Array) -> Array:
     return 1 - ratio(sums[:, 0] + sums[:, 1], sums[:, 2] + sums[:, 3])
-
-
-def _precision(sums: Array) -> Array:
-    return ratio(sums[:, 1], sums[:, 2])
-
-
-def _recall(sums: Array) -> Array:
-    return ratio(sums[:, 0], sums[:, 3])

@@ -154,8 +154,7 @@ def contents_of(paths: Sequence[str | Path]) -> list[Any] | None:
                 within = contents_of(files)
                 if within is None:
                     return None
-                names = (str(file.relative_to(path)) for file in files)
-                contents.append(dict(zip(names, within, strict=True)))
+                contents.append(dict(zip((str(file.relative_to(path)) for file in files), within, strict=True)))
             elif path.is_file():
                 contents.append(content_of(path))
             else:

@@ -116,12 +116,11 @@ class Features:
 
     def lines(self) -> list[str]:
         """The encoding of columns that are not just numbers, for people."""
-        categorical = [f for f in self.columns if f.categories is not None]
         gaps = [f"'{f.name}' ({f.median:g})" for f in self.columns if f.gaps]
         lines = [
             f"column '{f.name}': {len(f.categories)} categories ({', '.join(f.categories[:4])}"
             f"{', ...' if len(f.categories) > 4 else ''})"
-            for f in categorical
+            for f in self.columns
             if f.categories is not None
         ]
         return lines + (["missing numbers are the median of the training rows: " + ", ".join(gaps)] if gaps else [])

@@ -30,7 +30,7 @@ from heed.data.tables import Row as TableRow
 from heed.data.text_files import ending_of
 from heed.errors import DataError, counted, nearest, suggest
 
-FeatureColumns = Sequence[int | str] | None
+Columns = Sequence[int | str] | None
 """Columns by name or by number from 0; None for all but the label and counters of rows."""
 _LABELS = ("label", "labels", "class", "target", "species", "quality", "outcome", "diagnosis", "variety")
 """Usual names of columns of labels."""
@@ -153,14 +153,14 @@ class Rows(HashedExamples[Row]):
         return replace(self, cells=self.cells[[*columns]])
 
 
-def read_rows(path: Path, features: FeatureColumns = None, label: Column = None, **options: Any) -> Rows:
+def read_rows(path: Path, features: Columns = None, label: Column = None, **options: Any) -> Rows:
     """Read one file; arguments and errors as for `iter_rows`."""
     return next(iter_rows(path, features, label, **options))
 
 
 def iter_rows(
     path: Path,
-    features: FeatureColumns = None,
+    features: Columns = None,
     label: Column = None,
     *,
     num_rows: int | None = None,
@@ -260,7 +260,7 @@ class Choice:
     def of(
         cls,
         table: Table,
-        features: FeatureColumns,
+        features: Columns,
         label: Column = None,
         *,
         labels: Collection[str] = (),
@@ -480,9 +480,7 @@ def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") 
     return values
 
 
-def rows_from_python(
-    data: Any, split: str, features: FeatureColumns = None, label: Column = None, **options: Any
-) -> Rows:
+def rows_from_python(data: Any, split: str, features: Columns = None, label: Column = None, **options: Any) -> Rows:
     """The columns `features` of data passed in Python, and the label if there is one; arguments as for `Choice.of`.
 
     `data` is a data frame (dates in its index are a column), a dict of columns, a list of dicts, an array

@@ -380,9 +380,8 @@ def _choose(table: Table, specified: Any) -> None:
         DataError: Which column is which is unclear; the message lists the columns.
     """
     usual = (_WORDS, _TAGS), (_TEXTS, (*_SPANS, *_TAGS))
-    pairs = [
-        (_field(table, "word", specified, words), _field(table, "label", specified, tags)) for words, tags in usual
-    ]
+    field = partial(_field, table, columns=specified)
+    pairs = [(field("word", usual=words), field("label", usual=tags)) for words, tags in usual]
     fields = next((pair for pair in pairs if all(field.usual for field in pair)), pairs[0])
 
     def recognise(facts: object, columns: Mapping[str, Column]) -> str:

@@ -215,16 +215,13 @@ class _Texts:
         if content is not None and content.kind == "tagged":
             raise DataError(f"'{path}': {content.why}; expected a text with its label on each line{advice}")
         table = CsvTable(path, findings, "\t", fixed=True)
-        specified = [
-            column
-            for column in table.specified(self.fields, self.trained).values()
-            if column not in (None, self.second)
-        ]
+        columns = table.specified(self.fields, self.trained).values()
+        specified = [column for column in columns if column not in (None, self.second)]
         few = table.judged < (1 if self.labels else FEW)
-        columns = table.facts(self.labels, specified) if table.is_regular and not few else []
+        facts = table.facts(self.labels, specified) if table.is_regular and not few else []
         # Lines `label TAB text` are read as lines `label text`.
-        unclear = not columns or (columns[0].repeats and columns[0].words == 1 and not table.header)
-        if columns and (specified or not (unclear or pick(columns, whole=table.whole).unclear)):
+        unclear = not facts or (facts[0].repeats and facts[0].words == 1 and not table.header)
+        if facts and (specified or not (unclear or pick(facts, whole=table.whole).unclear)):
             table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
             return table
         num_labelled = sum(line.split(maxsplit=1)[0] in self.labels for line in head.filled)
