@@ -251,7 +251,8 @@ class _Texts:
             labels = labels_in(file.parent.name, self.data, self.labels)
             return Text("\n".join([*map(unless_bad, [*lines])]), labels, f"{file.parent.name}/{file.name}")
 
-        files = (file for folder in classes for file in within(folder) if file.is_file())
+        # The files of a folder are listed at once, so that one that vanishes meanwhile is an error.
+        files = (file for folder in classes for file in [path for path in within(folder) if path.is_file()])
         return findings.usable(files, text)
 
     def _lines(self, path: Path, findings: Findings) -> Iterator[Text]:
