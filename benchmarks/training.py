@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from heed.config import TrainingConfig
 from heed.data.batch import TokenPair, pad_rows, pad_shifted, plan_pass
-from heed.data.tokens.special import OWN
+from heed.data.tokens import OWN
 from heed.kernels import linear
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config

@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score
 
 import heed
 from commands import call
-from heed.data.tokens.tokenizer import START
+from heed.data.tokens import START
 from heed.errors import ConfigError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
 from heed.evaluation.measures import values_of

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import heed
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.errors import RunError
 from heed.tasks import check_config, task_class
 from heed.tasks.heads.pooled import ALONE, NAME, NETWORK, TfidfClassifier

@@ -17,7 +17,8 @@ from heed.data.batch import draw_epoch, plan_pass
 from heed.data.corpus import hashes_in
 from heed.data.examples import Pair
 from heed.data.splits import hold_out as mask
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens import SPECIAL_TOKENS
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.inputs.few_pairs import open_pairs

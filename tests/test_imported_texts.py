@@ -5,7 +5,7 @@ import torch
 
 import heed
 import marian
-from heed.data.tokens.special import MASK
+from heed.data.tokens import MASK
 from heed.tasks.translation import _BLANK
 
 transformers = pytest.importorskip("transformers")

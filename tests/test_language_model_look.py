@@ -9,7 +9,7 @@ import torch
 
 import heed
 from continuing import SMALL, random_run, write_texts
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError
 from heed.watch.edits import Uniform, ZeroHead
 from heed.watch.trace import edit

@@ -14,8 +14,8 @@ from torch import nn
 import heed
 from contract import batch_of, config_of, loss_of, task_and_model
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import OWN
-from heed.data.tokens.tokenizer import END, START, Encoded, TextTokenizer
+from heed.data.tokens import END, OWN, START
+from heed.data.tokens.tokenizer import Encoded, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config

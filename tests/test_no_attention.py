@@ -13,7 +13,7 @@ from contract import data_of, forced_batch
 from heed.attention import Rows
 from heed.cli import main
 from heed.config import ModelSection, TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.runs.card import scores_text
 from heed.show.shown import ShownLook
 from heed.tasks.run import Run

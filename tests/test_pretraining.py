@@ -13,7 +13,8 @@ from contract import batch_of, config_of, task_and_model, write_lines
 from example_data import section
 from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
-from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.data.tokens import END
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
 from heed.tasks.pretraining import rows as cooccurrence

@@ -111,7 +111,7 @@ def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path, ki
 
 def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monkeypatch):
     """Peak memory by counting: how many pairs are alive at once, from the files to the batches of a pass."""
-    monkeypatch.setattr(sequences, "TOGETHER", 50)
+    monkeypatch.setattr(sequences, "CHUNK", 50)
     files = write(tmp_path)
     made = []
     init = Pair.__init__

@@ -17,7 +17,7 @@ from heed.attention import Rows
 from heed.data.batch import plan_pass
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text_scores import rouge_measures
 from heed.generation import SearchOptions, generate

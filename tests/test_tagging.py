@@ -14,7 +14,7 @@ import heed
 from commands import call
 from heed.data.batch import distinct_words, to_device
 from heed.data.kinds.tagged import may_follow
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.layers import AffixFeatures, CharacterFeatures
 from heed.tasks import check_config, task_class

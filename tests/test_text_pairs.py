@@ -8,7 +8,7 @@ import torch
 
 import heed
 from contract import config_of
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
 from heed.tasks import check_config, task_class

@@ -7,7 +7,7 @@ import torch
 
 from contract import data_of
 from heed.config import ModelSection, TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.tasks.heads.alignment import replace_unknown, unknown_words
 from heed.tasks.run import Run
 from heed.tasks.translation import TASK, TranslationConfig, TranslationTraining, look_at

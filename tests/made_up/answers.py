@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.config import Section
-from heed.data.kinds.kind import kind_of
+from heed.data.kinds import kind_of
 from heed.errors import DataError
 from heed.evaluation.measures import Measure, Outcomes, share
 from heed.tasks.base.predictions import Prediction

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from heed.data.kinds.kind import kind_of
+from heed.data.kinds import kind_of
 from heed.tasks.heads.number import mean_number
 from heed.tasks.heads.pooled import TextNumber
 from heed.tasks.inputs.texts import Texts

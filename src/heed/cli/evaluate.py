@@ -17,12 +17,12 @@ from heed.tasks import capability, options_of, spec_of
 from heed.tasks.base.report import error_lines
 from heed.tasks.heads.alignment import alignment_scores, alignments, place_of
 from heed.tasks.run import Run, examples_of
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.visible import to_json
 from heed.watch.interventions import equal_weights
 
 
-@sparing()
+@prediction_threads()
 def run_evaluate(names: list[str], files: list[str], asked: EvaluateOptions, flags: dict[str, Any]) -> None:
     """Score a run, or an ensemble on the data of its first run, and print the report."""
     split = asked.split
@@ -99,7 +99,7 @@ _TOGETHER = 2_000
 """Pairs aligned and written at a time, so that output appears continuously."""
 
 
-@sparing()
+@prediction_threads()
 def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     """Write the links between the words of pairs, one line per pair; notes go to stderr."""
     run = load(name, force=options.force, device=options.device)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from heed.data.examples import Pair
-from heed.data.kinds.links import WordLink, linked, word_spans, written_links
+from heed.data.kinds.pairs import WordLink, linked, word_spans, written_links
 from heed.lessons.parts import Script, Stage, double
 from heed.show.number_tables import three_decimals
 from heed.tasks.inputs.supervision import attention_loss, rows_of

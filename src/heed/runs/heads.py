@@ -30,7 +30,7 @@ from heed.evaluation.measures import Array, Measure
 from heed.evaluation.significance import SEED, Interval, difference, ends, holm, randomisation_test
 from heed.tasks.base.predictions import question_of
 from heed.tasks.heads.alignment import aligned_heads
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.watch.edits import ZeroHead, attention_of, heads_of
 from heed.watch.maps import Map
 from heed.watch.remarks import MAJORITY, counted_rows, looks_at
@@ -95,7 +95,7 @@ class Heads:
         return "  ".join(["", place, change, loss, looks]).rstrip()
 
 
-@sparing()
+@prediction_threads()
 def score_heads(
     run: Any,
     split: str = "valid",

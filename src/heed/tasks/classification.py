@@ -23,7 +23,7 @@ from heed.config.sections import EvaluationConfig, TextConfig
 from heed.data.corpus import characters_of, sample_of
 from heed.data.examples import Text
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import Input, inputs_in, pair_fields
+from heed.data.kinds.texts import Input, inputs_in, pair_fields
 from heed.data.tables import Field as NamedField
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError

@@ -27,7 +27,7 @@ from heed.data.batch import pin, plan_pass, positions_in_groups, to_device
 from heed.data.corpus import StoredExamples
 from heed.data.findings import Findings
 from heed.data.splits import Splits
-from heed.data.tokens.special import Special
+from heed.data.tokens import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
 from heed.models.base import Body

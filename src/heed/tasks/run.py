@@ -17,7 +17,7 @@ from torch import Tensor
 
 from heed.config import RunConfig
 from heed.config.data import without_missing
-from heed.data.examples import Kept
+from heed.data.examples import HashedExamples
 from heed.data.findings import Findings
 from heed.data.tables import column_names
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -40,7 +40,7 @@ from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.training.device import predicting
 from heed.watch.interventions import EqualWeights, equal_weights
 
@@ -150,7 +150,7 @@ class Run:
 
     @explains_memory("while predicting", READING)
     @_in_precision
-    @sparing()
+    @prediction_threads()
     def predict(self, given: Any, **options: Any) -> Any:
         """The prediction for an input, or for each of several, as a list with `to_frame()`.
 
@@ -292,15 +292,16 @@ class Run:
         section = without_missing(self.config.data, column_names(data))
         config = self.config.model_copy(update={"data": section})
         examples = self.task.input.read_data(data, "examples", config, Findings.of(self.config.data, strict=True))
-        scorable = examples if isinstance(examples, Kept) else [example for example in examples if not example.blank]
-        return self.input.scorable(scorable, "examples")
+        if not isinstance(examples, HashedExamples):
+            examples = [example for example in examples if not example.blank]
+        return self.input.scorable(examples, "examples")
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files in the format of the run's own data; blank ones are left out."""
         findings = Findings.of(self.config.data, strict=True)
         examples = self.input.read_files(files, findings, getattr(self.head, "labels", ()))
         self.reading = findings.lines()
-        if not isinstance(examples, Kept) and not self.input.keeps_blank:
+        if not isinstance(examples, HashedExamples) and not self.input.keeps_blank:
             examples = [example for example in examples if not example.blank]
         return self.input.scorable(examples, ", ".join(map(str, files)))
 
@@ -318,7 +319,7 @@ class Run:
 
     @_scoring
     @_in_precision
-    @sparing()
+    @prediction_threads()
     def score(self, examples: Any, **options: Any) -> Any:
         """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
 
@@ -334,7 +335,7 @@ class Run:
 
     @_scoring
     @_in_precision
-    @sparing()
+    @prediction_threads()
     def evaluate(self, split: Any = "test") -> dict[str, Any]:
         """Score a split of the run's data, or other examples.
 
@@ -349,7 +350,7 @@ class Run:
         scores: dict[str, Any] = self.score(examples_of(self, split))
         return scores
 
-    @sparing()
+    @prediction_threads()
     def equal_weights(self, split: Any = "test") -> EqualWeights:
         """Score a split, or other examples, while the keys of each attention have equal weight.
 

@@ -74,7 +74,7 @@ class SummarisationConfig(TranslationConfig):
 
     task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a separate task
     """The task."""
-    data: Annotated[Pairs, Sources(Pairs, "summarisation", hub=True, own={"max_source": 400, "max_length": 500})]
+    data: Annotated[Pairs, Sources(Pairs, "summarisation", hub=True, own_data={"max_source": 400, "max_length": 500})]
     """Where the examples come from."""
     tokenizer: SummaryTokenizer = SummaryTokenizer()
     """How text becomes tokens."""

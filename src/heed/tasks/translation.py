@@ -31,7 +31,7 @@ from heed.config.sections import (
 )
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import inputs_in
+from heed.data.kinds.texts import inputs_in
 from heed.data.tables import Field as NamedField
 from heed.data.text_files import Numbered
 from heed.data.tokens.tokenizer import beginning

@@ -22,7 +22,7 @@ from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.looking import Words, notes_on, text_line
 from heed.tasks.base.predictions import data_frame
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.visible import visible
 from heed.watch.attribution import LEFT_OUT, METHODS, Attribution, Scored, check_options, leave_one_out
 from heed.watch.attribution import attribute as attribute_score
@@ -92,7 +92,7 @@ class Attributed(ShownLook):
         return "\n".join([f"{self.name}", *self._rows(), *self.notes])
 
 
-@sparing()
+@prediction_threads()
 def attribute(
     run: Any,
     text: Any,
@@ -210,7 +210,7 @@ _LENS = (
 )
 
 
-@sparing()
+@prediction_threads()
 def patch(
     run: Any,
     text: Any,
@@ -324,7 +324,7 @@ def _patched_scores(run: Any, explained: Explained, other: Explained) -> _Scores
     return _Scores(score, score_there, sorted(layers), torch.stack(rows).double().cpu())
 
 
-@sparing()
+@prediction_threads()
 def lens(run: Any, text: Any, *, edits: Sequence[EditLike] = ()) -> ShownLook:
     """The logit lens: the most probable token after each block of the decoder, at each position.
 
@@ -371,7 +371,7 @@ def _check_lengths(explained: Explained, other: Explained) -> None:
             )
 
 
-@sparing()
+@prediction_threads()
 def beams(
     run: Any,
     text: Any,

@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from heed import folder as folders
 from heed.data.examples import is_blank
-from heed.data.kinds.inputs import pair_of
+from heed.data.kinds.texts import pair_of
 from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError, nearest
@@ -30,7 +30,7 @@ from heed.show.overview import check_sort
 from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.predictions import some_pieces
-from heed.threads import sparing, threads_for
+from heed.threads import prediction_threads, threads_for
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
 from heed.visible import visible
@@ -47,7 +47,7 @@ _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+
 _GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
 
 
-@sparing()
+@prediction_threads()
 def look(
     run: Any,
     text: Any,
@@ -734,6 +734,6 @@ def load_step(folder: Path, step: int, model: nn.Module, force: bool = False) ->
             "shares of the updates; packed runs have none)"
         )
     path = folder / "checkpoints" / f"step-{step}"
-    check_own(path, folders.made_of(folder))
+    check_own(path, folders.fingerprint(folder))
     folders.verify(path, [folders.WEIGHTS], force)
     load_weights(model, path / folders.WEIGHTS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from heed.data.examples import Conversation, Picture
-from heed.data.kinds.inputs import pair_of, pairs_typed, texts_of
+from heed.data.kinds.texts import pair_of, pairs_typed, texts_of
 from heed.errors import ConfigError
 from heed.tasks import spec_of
 from heed.visible import to_json

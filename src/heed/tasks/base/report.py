@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import counted as counted
 from heed.evaluation.significance import ends, shown

@@ -20,9 +20,9 @@ from heed.config import RunConfig
 from heed.config.sections import with_tokenizer
 from heed.data.corpus import cached
 from heed.data.examples import Example
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer, extended
-from heed.data.word_vectors import FoundVectors, read_word_vectors, vector_width, vector_words
+from heed.data.word_vectors import WordVectors, read_word_vectors, vector_width, vector_words
 from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
 
@@ -160,7 +160,7 @@ def with_words(tokenizer: TextTokenizer, section: Any) -> TextTokenizer:
 
 def find_vectors(
     path: Path, tokenizer: TextTokenizer, width: int, field: str, counts: NDArray[np.int64]
-) -> tuple[FoundVectors, Coverage]:
+) -> tuple[WordVectors, Coverage]:
     """The vectors of the words of a vocabulary, with their places, and their coverage.
 
     Args:
@@ -198,7 +198,7 @@ def find_vectors(
 
 
 @torch.no_grad()
-def fill(embedding: TokenEmbedding, word_vectors: FoundVectors, scale: float) -> None:
+def fill(embedding: TokenEmbedding, word_vectors: WordVectors, scale: float) -> None:
     """Write vectors into an embedding table; other rows keep random values, scaled to the same variance.
 
     The model multiplies embeddings by `scale`; vectors are divided by it, so that the model reads them as given.

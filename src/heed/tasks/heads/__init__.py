@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from heed.data.batch import framed, framed_features, unframed
-from heed.data.tokens.special import Special
+from heed.data.tokens import Special
 
 
 def states_of(body: Any, tokens: Tensor, mask: Tensor, special: Special, features: Tensor | None = None) -> Tensor:

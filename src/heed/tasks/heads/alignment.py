@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from heed.data.batch import TokenPair, plan_batches
 from heed.data.examples import Link, Pair, Span
-from heed.data.kinds.links import WordLink, read_links, word_spans
+from heed.data.kinds.pairs import WordLink, read_links, word_spans
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.evaluation.alignment import Cell, alignment_measures
+from heed.evaluation.labels import Cell, alignment_measures
 from heed.evaluation.significance import shown
 from heed.layers import RecurrentCell
 from heed.models.base import PairDecoder

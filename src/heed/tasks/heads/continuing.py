@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from heed.data.batch import pad_rows, plan_batches
-from heed.data.tokens.tokenizer import END, Encoded
+from heed.data.tokens import END
+from heed.data.tokens.tokenizer import Encoded
 from heed.errors import ConfigError
 from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel

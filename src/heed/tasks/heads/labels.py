@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.corpus import label_sets_in
-from heed.data.examples import Kept, LabelSet, label_order
+from heed.data.examples import HashedExamples, LabelSet, label_order
 from heed.data.kinds.numbers import likely_target
 from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, suggest
@@ -293,7 +293,7 @@ class Labels(Head):
 
     def truths(self, examples: Sequence[Any]) -> Sequence[LabelSet]:
         """The labels of each example, as in the data."""
-        if isinstance(examples, Kept):
+        if isinstance(examples, HashedExamples):
             sets, numbers = examples.label_sets
             return [sets[number] for number in numbers.tolist()]
         return [example.labels for example in examples]

@@ -15,7 +15,7 @@ from heed.attention import AttentionPooling
 from heed.data.batch import framed
 from heed.data.corpus import characters_of
 from heed.data.examples import without_breaks
-from heed.data.tokens.special import Special
+from heed.data.tokens import Special
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.layers import max_pooling, mean_pooling

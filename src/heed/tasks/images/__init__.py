@@ -23,13 +23,20 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from torch import Tensor
 
 from heed.config.data import OWN, Only, Source, Sources, generated, section
-from heed.config.pictures import AugmentSection
-from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
+from heed.config.sections import (
+    AugmentSection,
+    DataPath,
+    EvaluationConfig,
+    ModelSection,
+    RunConfig,
+    Section,
+    TrainingConfig,
+)
 from heed.config.settling import with_rate
 from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
-from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pictures import PATH_NAMES, class_names, files_named
+from heed.data.kinds.texts import inputs_in
 from heed.data.pictures.decode import Array, eight_bits
 from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, Sizing, smaller_sizes
 from heed.data.splits import Splits

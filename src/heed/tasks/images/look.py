@@ -26,7 +26,7 @@ from heed.tasks.base.looking import check_beside, other_of, several_of, watched
 from heed.tasks.contracts import Head
 from heed.tasks.heads.labels import Labels
 from heed.tasks.inputs.pictures import places_of
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.watch.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
 from heed.watch.edits import Edit, EditLike, edits_of
 from heed.watch.effects import Answer, NumberAnswer
@@ -417,7 +417,7 @@ class AttributedPlaces(ShownPicture):
         return self.maps[0].caption
 
 
-@sparing()
+@prediction_threads()
 def attribute_places(
     run: Any,
     picture: Any,

@@ -93,7 +93,7 @@ def open_pairs(
             sizes["unseen"] = data.test
     listing = ", ".join(f"{count} {name}" for name, count in sizes.items())
     drawn = {split: source.sample(split, count) for split, count in sizes.items()}
-    return Splits({**drawn}, made=f"{what}: {listing}{counts}")
+    return Splits({**drawn}, description=f"{what}: {listing}{counts}")
 
 
 def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Any, splits: Splits[Pair]) -> None:

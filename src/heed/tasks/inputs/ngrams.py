@@ -33,7 +33,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.examples import select
 from heed.data.kinds.features import load, save
-from heed.data.tokens.special import split_words
+from heed.data.tokens import split_words
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged
 from heed.training.weights import check_finite, read_tensors, save_tensors

@@ -17,8 +17,8 @@ from heed.data.batch import TokenPair, draw_epoch, pad_rows, plan_batches, plan_
 from heed.data.corpus import Corpus, Lengths, StoredExamples
 from heed.data.corpus import Rows as Numbers
 from heed.data.examples import Link, Pair, take
+from heed.data.kinds import Kind
 from heed.data.kinds.contents import no_advice
-from heed.data.kinds.kind import Kind
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer

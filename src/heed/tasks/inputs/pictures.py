@@ -15,15 +15,13 @@ from typing import Any, ClassVar, Self
 
 from heed.data.batch import plan_even
 from heed.data.columns import is_picture
-from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
-from heed.data.findings import Findings, found_table
+from heed.data.findings import Findings, findings_table
 from heed.data.kinds.numbers import labels_are_classes
-from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
-from heed.data.pictures.decode import PictureError
+from heed.data.kinds.pictures import DIGITS, draw_digits, picture_reader, pictures_from_python, pictures_of
+from heed.data.pictures.decode import PictureError, Pixels
 from heed.data.pictures.files import Listing, files_below, is_idx, read_idx
-from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
-from heed.data.pictures.store import PictureStore, Pixels
+from heed.data.pictures.sizing import Augment, PictureForm, PictureStore, Sizing, settled_size
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tables import column_names
 from heed.errors import ConfigError, DataError
@@ -263,7 +261,7 @@ class Pictures(Input):
         return splits
 
     def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Picture]:
-        pictures = hold_pictures(data, split, config.data, findings)
+        pictures = pictures_from_python(data, split, config.data, findings)
         if self.access is not None:
             self.access.pixels.sources |= pictures.sources
         return pictures
@@ -418,7 +416,7 @@ class Pictures(Input):
             splits.summary,
             *self.notes(work),
             *work.head.notes(work),
-            *found_table(splits.found),
+            *findings_table(splits.found),
             "\nsizes, width x height in pixels:",
             *(f"{split:20}{self._sizes(pictures)}" for split, pictures in splits.examples.items()),
             "\nchannels, from 0 to 1, over the training pictures (normalised to mean 0, deviation 1):",

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from heed.data.corpus import hashes_in
-from heed.data.examples import Kept
+from heed.data.examples import HashedExamples
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
-from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows, target_of
+from heed.data.kinds.numbers import Row, Rows, iter_rows, read_rows, rows_from_python, target_of
 from heed.data.splits import Splits, default_held_out, hold_out
 from heed.data.tables import column_names
 from heed.errors import DataError
@@ -107,14 +107,14 @@ class TableRows(Standardised):
             """The rows of a split, with the columns of the training rows, or of its first file."""
             if examples is not None:
                 rows = cast(Rows, examples[files[0]])
-                remarks.extend(rows.said if like is None else ())
+                remarks.extend(rows.remarks if like is None else ())
                 return rows if like is None else rows.ordered(like.columns)
             parts, findings, label = list[Rows](), Findings.of(data), data.columns.label
             known_labels = frozenset(like.labels if like else ())
             for path in files:
                 columns = data.columns.features if like is None else like.columns
                 reading = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
-                parts.append(read_rows(Path(path), columns, label, findings=findings, known=known_labels, **reading))
+                parts.append(read_rows(Path(path), columns, label, findings=findings, labels=known_labels, **reading))
                 like = like or parts[0]
             remarks.extend(line for line in findings.remarks if line not in remarks)
             remarks.extend(finding.line(split) for finding in findings.found)
@@ -140,15 +140,17 @@ class TableRows(Standardised):
         counts = "\n".join(f"{name}: {counted(len(rows), 'row')}" for name, rows in splits.items())
         if self.standard is not None:
             splits = {name: self._encoded(rows) for name, rows in splits.items()}
-        return Splits({**splits}, remarks=remarks, made=counts)
+        return Splits({**splits}, remarks=remarks, description=counts)
 
     def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Rows:
         columns = config.data.columns
         if self.standard is not None:
-            return self._encoded(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
+            return self._encoded(
+                rows_from_python(data, split, self.features.names, columns.label, kinds=self.features.kinds)
+            )
         # Counters of rows are left out of the training set; other splits are reduced to its columns later.
         options = {"categories": columns.categories, "counters": split != "train"}
-        return hold_rows(data, split, columns.features, columns.label, **options)
+        return rows_from_python(data, split, columns.features, columns.label, **options)
 
     def learn(self, config: Any, splits: Splits[Row], parent: Any) -> tuple[Any, Self]:
         train = cast(Rows, splits.examples["train"])
@@ -176,22 +178,24 @@ class TableRows(Standardised):
     def _read_options(self) -> dict[str, Any]:
         """How a file is read after training: a score must cover the whole file."""
         findings = Findings.of(self.config.data, strict=True)
-        return {"wanted": self.features.names, "kinds": self.features.kinds, "findings": findings}
+        return {"features": self.features.names, "kinds": self.features.kinds, "findings": findings}
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Rows:
-        options = {"label": self.config.data.columns.label, "known": frozenset(labels), **self._read_options}
+        options = {"label": self.config.data.columns.label, "labels": frozenset(labels), **self._read_options}
         return Rows.joined([self._encoded(read_rows(Path(file), **options)) for file in files])
 
     def parts(self, path: Path) -> Iterator[Rows]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        yield from map(self._encoded, iter_rows(path, most=AT_ONCE, **self._read_options))
+        yield from map(self._encoded, iter_rows(path, num_rows=AT_ONCE, **self._read_options))
 
     def questions(self, rows: Any) -> tuple[Sequence[Any], bool]:
         single = isinstance(rows, Mapping) and not column_names(rows)
         table: Any = [rows] if single else rows
         if isinstance(table, list) and not table:
             return [], single
-        return self._encoded(hold_rows(table, "rows", self.features.names, None, kinds=self.features.kinds)), single
+        return self._encoded(
+            rows_from_python(table, "rows", self.features.names, None, kinds=self.features.kinds)
+        ), single
 
     # Batches ------------------------------------------------------------------------------------------------------
 
@@ -212,7 +216,7 @@ class TableRows(Standardised):
         return {"examples": len(work.splits.examples[split])}
 
     def place(self, examples: Sequence[Row], i: int) -> dict[str, str]:
-        (row,) = cast(Kept[Row], examples).take([i])
+        (row,) = cast(HashedExamples[Row], examples).take([i])
         cells = zip(cast(Rows, examples).columns, row.values, strict=True)
         shown = (f"{column} {value:g}" if isinstance(value, float) else f"{column} {value}" for column, value in cells)
         return {"origin": row.origin, "text": ", ".join(shown)}

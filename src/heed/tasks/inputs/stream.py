@@ -28,8 +28,8 @@ from heed.config.sections import with_tokenizer
 from heed.data.batch import Plan
 from heed.data.corpus import characters_of
 from heed.data.embedded.texts import draw_meals
+from heed.data.kinds import Kind
 from heed.data.kinds.documents import Document, EncodedDocuments, document_reader, encode_documents, open_documents
-from heed.data.kinds.kind import Kind
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.models.base import LanguageModel
 from heed.tasks.base.report import sample_lines

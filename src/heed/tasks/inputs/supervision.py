@@ -53,7 +53,7 @@ from torch import Tensor
 from heed.data.batch import TokenPair
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import Findings
-from heed.data.kinds.links import LinkTable
+from heed.data.kinds.pairs import LinkTable
 from heed.data.text_files import ending_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError

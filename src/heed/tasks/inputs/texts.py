@@ -19,15 +19,14 @@ from heed.data.corpus import Corpus, Lengths, characters_of, joined, parts_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, is_blank, split_sentences, take, without_breaks
-from heed.data.kinds.inputs import Input as Given
-from heed.data.kinds.inputs import is_pair, pair_of, pairs_of
-from heed.data.kinds.kind import Kind
+from heed.data.kinds import Kind
 from heed.data.kinds.numbers import labels_are_classes
-from heed.data.kinds.texts import text_reader
+from heed.data.kinds.texts import Input as Given
+from heed.data.kinds.texts import is_pair, pair_of, pairs_of, text_reader
 from heed.data.readers import check_order
 from heed.data.splits import open_splits
 from heed.data.tables import Field
-from heed.data.tokens.special import lack_spaces
+from heed.data.tokens import lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.models.base import TextEncoder
 from heed.tasks import suggest_task
@@ -202,7 +201,8 @@ class Texts(Tokens):
         if self.fit is None or split == "train" or self.linear is None:
             return corpus
         logits = self.linear.logits(map(self.words_of, examples)).numpy()
-        return corpus.beside(Corpus.held([[[row] for row in logits]] if len(logits) else [], ["<f4"], self.from_rows))
+        rows = [[[row] for row in logits]] if len(logits) else []
+        return corpus.with_rows_of(Corpus.in_memory(rows, ["<f4"], self.from_rows))
 
     def words_of(self, text: Text) -> list[str]:
         """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""

@@ -16,12 +16,12 @@ from heed.data.batch import frame_size
 from heed.data.corpus import Corpus, Lengths, corpus_of, sample_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.examples import in_turn
-from heed.data.findings import Findings, found_table
-from heed.data.kinds.kind import Kind
-from heed.data.readers import hold, to_texts
+from heed.data.findings import Findings, findings_table
+from heed.data.kinds import Kind
+from heed.data.readers import examples_from_python, to_texts
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.data.word_vectors import FoundVectors, vector_width
+from heed.data.word_vectors import WordVectors, vector_width
 from heed.errors import ConfigError
 from heed.models.base import TokenEncoder
 from heed.registry import learned_positions
@@ -98,7 +98,7 @@ class Tokens(Input):
 
     def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         reader, fields = self.kind.reader(config.data, None), self.kind.fields(config.data)
-        examples = hold(self.kind.arranged(data), split, reader, fields, findings)
+        examples = examples_from_python(self.kind.arranged(data), split, reader, fields, findings)
         self.kind.check(examples, split)
         return examples
 
@@ -183,7 +183,7 @@ class Tokens(Input):
         fill(embedding_of(model.body), vectors, model.body.embedding_scale)
         return {"word_vectors": coverage}
 
-    def vectors(self, work: Work) -> tuple[FoundVectors, Coverage]:
+    def vectors(self, work: Work) -> tuple[WordVectors, Coverage]:
         """The word vectors and their coverage."""
         assert self.body is not None
         assert self._word_vectors is not None
@@ -212,7 +212,7 @@ class Tokens(Input):
         encode = lambda: (self.numbers_of(part, **further) for part in in_turn(examples))  # noqa: E731
         if split:
             return corpus_of(examples, encode, self.row_kinds, self.from_rows, **self.rows_by, **further)
-        return Corpus.held(encode(), self.row_kinds, self.from_rows)
+        return Corpus.in_memory(encode(), self.row_kinds, self.from_rows)
 
     def tokens_of(self, encoded: Any) -> list[int]:
         """The tokens of an encoded example."""
@@ -296,7 +296,7 @@ class Tokens(Input):
             work.splits.summary,
             *self.notes(work),
             *work.head.notes(work),
-            *found_table(work.splits.found),
+            *findings_table(work.splits.found),
             *self.about(work),
             *token_lines(self.config.tokenizer, self.tokenizers, sides),
             *([] if self._word_vectors is None else [f"\n{self.vectors(work)[1]}"]),

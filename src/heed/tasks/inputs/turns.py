@@ -19,17 +19,17 @@ from heed.data.corpus import Lengths, joined, parts_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.examples import Conversation, take
 from heed.data.findings import Findings
+from heed.data.kinds import Kind
 from heed.data.kinds.conversations import (
     END_OF_UTTERANCE,
     conversation_of,
     conversation_reader,
-    hold_conversations,
+    conversations_from_python,
 )
-from heed.data.kinds.kind import Kind
 from heed.data.splits import Splits
 from heed.data.tables import Items, RepeatedKeyError, Row, described, has_items, load_json
-from heed.data.tokens.special import MASKS, Special
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens import MASKS, SPECIAL_TOKENS, Special
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, nearest
 from heed.models.base import Memory
 from heed.storage.disk import write_whole
@@ -353,7 +353,7 @@ class Turns(Tokens):
     # Data -----------------------------------------------------------------------------------------------------
 
     def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
-        return hold_conversations(data, split, config.data.columns, findings)
+        return conversations_from_python(data, split, config.data.columns, findings)
 
     def scorable(self, examples: Sequence[Conversation], where: str) -> Sequence[Conversation]:
         if not any(map(self.responses, examples)):

@@ -25,7 +25,7 @@ from heed.data.columns import label_of
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
-from heed.data.kinds.numbers import Rows, hold_rows, number_columns, read_rows, without_counters
+from heed.data.kinds.numbers import Rows, number_columns, read_rows, rows_from_python, without_counters
 from heed.data.splits import Splits
 from heed.data.tables import column_names
 from heed.errors import DataError
@@ -78,7 +78,7 @@ def read_series(path: Path, data: Any, columns: Sequence[str] | None = None) -> 
 
 
 def hold_series(rows: Any, split: str, data: Any, columns: Sequence[str] | None = None) -> list[NamedSeries]:
-    """The series in Python data: in one of the forms of `hold_rows`, or a list of several; as `read_series`.
+    """The series in Python data: in one of the forms of `rows_from_python`, or a list of several; as `read_series`.
 
     Raises:
         DataError: As for `read_series`.
@@ -87,7 +87,7 @@ def hold_series(rows: Any, split: str, data: Any, columns: Sequence[str] | None 
     series: list[NamedSeries] = []
     for n, part in enumerate(rows if several else [rows]):
         name = f"{split} series {n}" if several else split
-        series += _series(hold_rows(part, name, **_choice(data, columns)), name, data, columns)
+        series += _series(rows_from_python(part, name, **_choice(data, columns)), name, data, columns)
     return series
 
 
@@ -99,15 +99,15 @@ def _is_series(data: Any) -> bool:
 def _choice(data: Any, columns: Sequence[str] | None) -> dict[str, Any]:
     """Options of reading: the values first, and all other columns unchanged, for dates and names of series."""
     if columns is not None:
-        return {"wanted": columns, "kinds": dict.fromkeys(columns, True), "others": {}}
+        return {"features": columns, "kinds": dict.fromkeys(columns, True), "others": {}}
     named = {"date": data.columns.date, "series": data.columns.series}
     others = {option: name for option, name in named.items() if name not in (None, "auto", "none")}
-    return {"wanted": data.columns.values, "others": others}
+    return {"features": data.columns.values, "others": others}
 
 
 def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -> list[NamedSeries]:
     """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
-    names, remarks, cells = rows.columns, [*rows.said], rows.cells.reset_index(drop=True)
+    names, remarks, cells = rows.columns, [*rows.remarks], rows.cells.reset_index(drop=True)
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
     chosen = [] if values is None else [*names[: len(values)]]
     groups = {"": np.arange(len(rows))}
@@ -135,7 +135,7 @@ def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -
         chosen, every = [name for name in chosen if any(name in part for part, _ in tables)], chosen
         remarks += [line for _, lines in tables for line in lines] if len(chosen) < len(every) else []
     numbers = number_columns(rows, chosen, data.missing)
-    shared: Any = {"labels": (), "split": rows.split, "by": by if by in names else None, "said": (*remarks,)}
+    shared: Any = {"labels": (), "split": rows.split, "by": by if by in names else None, "remarks": (*remarks,)}
     series = []
     for name, group in groups.items():
         timeline = timelines.get(name)
@@ -472,7 +472,7 @@ def open_series(config: RunConfig, examples: Mapping[str, Sequence[Any]] | None 
     config, remarks = with_series_settings(config, train)
     data = config.data
     every = [series for of_split in by_split.values() for series in of_split]
-    remarks = [*dict.fromkeys(line for series in every for line in series.said), *remarks_on(every), *remarks]
+    remarks = [*dict.fromkeys(line for series in every for line in series.remarks), *remarks_on(every), *remarks]
     window: int = data.window
     splits: dict[str, list[Stretch]] = {"train": [], "valid": [], "test": []}
     short: list[str] = []
@@ -511,7 +511,7 @@ def open_series(config: RunConfig, examples: Mapping[str, Sequence[Any]] | None 
         f"{name}: {counted(sum(stretch.rows for stretch in of_split), 'row')} of {len(names_of(of_split))} series"
         for name, of_split in split_examples.items()
     )
-    return SeriesSplits(split_examples, remarks=remarks, made=counts, config=config, names=columns)
+    return SeriesSplits(split_examples, remarks=remarks, description=counts, config=config, names=columns)
 
 
 def with_series_settings(config: RunConfig, all_series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:

@@ -17,10 +17,10 @@ from heed.data.corpus import Lengths, joined, parts_of, sample_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_sentences
 from heed.data.examples import Sentence, take
-from heed.data.kinds.kind import Kind
+from heed.data.kinds import Kind
 from heed.data.kinds.tagged import sentence_reader
 from heed.data.tables import described, has_items
-from heed.data.tokens.special import join_words, split_words
+from heed.data.tokens import join_words, split_words
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks import suggest_task

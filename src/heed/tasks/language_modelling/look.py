@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS
+from heed.data.tokens import SPECIAL_TOKENS
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.tasks.base.attributing import Explained, padded, table_of, token_named

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from heed.data.batch import frame, pad_rows
 from heed.data.kinds.documents import Document
-from heed.data.kinds.inputs import pairs_typed
-from heed.data.tokens.special import MASK
+from heed.data.kinds.texts import pairs_typed
+from heed.data.tokens import MASK
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Array, Outcomes
 from heed.tasks.base.attributing import Explained, chosen, padded, placed, table_of

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from heed.config.data import Documents, Sources
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
-from heed.data.tokens.special import BLANK, CONTINUED, MASK, around_masks, is_continued
+from heed.data.tokens import BLANK, CONTINUED, MASK, around_masks, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, rounded, short, some_pieces

@@ -21,11 +21,11 @@ from heed.attention.host import host_copy, sent
 from heed.config.sections import with_tokenizer
 from heed.data.batch import frame_size, plan_pass
 from heed.data.corpus import characters_of
+from heed.data.kinds import Kind
 from heed.data.kinds.documents import Document
-from heed.data.kinds.inputs import texts_of
-from heed.data.kinds.kind import Kind
+from heed.data.kinds.texts import texts_of
 from heed.data.splits import Splits
-from heed.data.tokens.special import MASK
+from heed.data.tokens import MASK
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.evaluation.measures import Array, Outcomes, rate, share, values_of

@@ -37,7 +37,7 @@ from heed.config.data import Documents
 from heed.data.batch import frame, pad_rows
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document, EncodedDocuments, encode_documents
-from heed.data.tokens.special import Special, refused_texts
+from heed.data.tokens import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.contracts import Batch
