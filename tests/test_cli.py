@@ -1,5 +1,6 @@
 """The commands and the Python of the front page: what they print, what they refuse, and how they end."""
 
+import inspect
 import json
 import os
 import re
@@ -21,6 +22,9 @@ from heed.cli.app import app
 from heed.errors import ConfigError, RunError
 from heed.registry import list_models
 from heed.tasks import config_class, task_names
+from heed.tasks.base import shared_flags
+from heed.tasks.run import Run
+from heed.watch.attribution import METHODS, REPLACED
 
 SETTINGS = {
     "task": "translation",
@@ -153,6 +157,14 @@ def test_models_with_a_name_shows_every_field_and_size_and_whose_widths_they_are
     for without in ("attention_lm", "attention_only", "self_rnn"):  # the notes give no widths
         assert "the paper's" not in call("models", without)[1].split("fields that differ")[1]
     assert call("models", "bahdanou") == (2, "", "heed: unknown model 'bahdanou'; did you mean 'bahdanau'?\n")
+
+
+def test_options_of_looks_are_keywords_of_the_methods_of_runs():
+    for command in ("look", "attribute", "patch", "lens", "beams"):
+        known = inspect.signature(getattr(Run, command)).parameters
+        assert {flag.key for flag in shared_flags(command)} <= {*known}, command
+    choices = {flag.name: flag.choices for flag in shared_flags("attribute")}
+    assert set(choices["method"]) == set(METHODS) and set(choices["without"]) == set(REPLACED)
 
 
 # --- train

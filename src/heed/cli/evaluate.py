@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.cli.options import AlignOptions, EvaluateOptions, HeadsOptions
-from heed.cli.terminal import number, open_output, say, show, write_output
+from heed.cli.terminal import open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
 from heed.runs.card import scores_text
@@ -100,16 +100,13 @@ _TOGETHER = 2_000
 
 
 @sparing()
-def run_align(name: str, files: list[str], options: AlignOptions) -> None:
+def run_align(name: str, files: list[str], flags: dict[str, Any], options: AlignOptions) -> None:
     """Write the links between the words of pairs, one line per pair; notes go to stderr."""
     run = load(name, force=options.force, device=options.device)
     first = capability(run, "align").members[0]
-    head: Any = options.head
-    if head not in (None, "mean"):
-        head = number("head", head, "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    place = place_of(first, layer=options.layer, head=head, state=options.state)
+    place = place_of(first, **flags)
     say([f"{run.folder}: {place}"])
     with open_output(options.out) as file:
         for start in range(0, len(pairs), _TOGETHER):

@@ -77,6 +77,7 @@ class Served:
             "model": run.config.model.name,
             "input": self.kind,
             "columns": [*run.task.axes()["columns"]] if self.kind in ("row", "columns") else [],
+            "view": [_fact(flag) for flag in requests.VIEW if flag.pictures or self.kind != "picture"],
             "can": [name for name in CAPABILITIES if run.can(name)],
             "streams": outputs is not None and outputs.streams,
             "options": {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")},
@@ -157,8 +158,11 @@ class Served:
             options["beside"] = [served[name].run() if name in served else name for name in beside]
         key = f"{asked.model_dump_json()} {[served[name]._opened for name in beside or () if name in served]}"
         if key not in self._looks:
-            chosen = asked.model_dump(exclude={"run", "input", "options"}, exclude_none=True, exclude_defaults=True)
-            if self.kind == "picture" and (wrong := sorted(chosen.keys() & {"steps", "overview", "sort"})):
+            asked_view = asked.model_dump(exclude={"run", "input", "options"}, exclude_none=True, exclude_defaults=True)
+            chosen = {name: value for name, value in asked_view.items() if value is not False}
+            if self.kind == "picture" and (
+                wrong := [f.word for f in requests.VIEW if f.word in chosen and not f.pictures]
+            ):
                 raise ConfigError(f"{wrong[0]}: looks at texts and series have it, those at pictures do not")
             look = run.look(self.read(asked.input), **chosen, **options)
             self._looks = {**dict([*self._looks.items()][1 - _KEPT :]), key: look}
@@ -197,9 +201,9 @@ def _json_of(written: Any) -> Any:
 
 
 def _fact(flag: Flag) -> dict[str, Any]:
-    choices = {"choices": list(flag.type)} if isinstance(flag.type, tuple) else {}
-    kind = flag.type.__name__ if isinstance(flag.type, type) else "choice"
-    limits = {"default": flag.default, "several": flag.several, "least": flag.least, "most": flag.most}
+    kind = "choice" if flag.choices and flag.type is str else "str" if flag.choices else flag.type.__name__
+    choices = {"choices": list(flag.choices)} if kind == "choice" else {}
+    limits = {"default": flag.usual, "several": flag.several, "least": flag.limits[0], "most": flag.limits[1]}
     return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
 
 

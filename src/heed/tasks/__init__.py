@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heed.errors import ConfigError, suggest
+from heed.tasks.base import shared_flags
 from heed.visible import shell_word
 
 if TYPE_CHECKING:
@@ -71,17 +72,20 @@ def spec_of(task: str) -> TaskSpec:
 
 
 def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the options that a task has for a command.
+    """The values of the options of a command by keyword: those `given`, and the defaults of those that the task has.
 
     Raises:
         ConfigError: An option was given that the task does not have.
     """
-    flags = spec_of(task).flags_of(command)
+    flags, shared = spec_of(task).flags_of(command), shared_flags(command)
     for name in given:
-        if name not in {flag.name for flag in flags}:
-            having = [other for other in task_names() if name in {one.name for one in spec_of(other).flags_of(command)}]
+        if name not in {flag.name for flag in (*flags, *shared)}:
+            having = [
+                other for other in task_names() if name in {flag.name for flag in spec_of(other).flags_of(command)}
+            ]
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
-    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in flags}
+    values = {flag.key: given[flag.name] for flag in shared if flag.name in given}
+    return values | {flag.key: given.get(flag.name, () if flag.several else flag.usual) for flag in flags}
 
 
 @cache

@@ -50,7 +50,7 @@ class WritingOutputs(TextOutputs):
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
-        nbest, beam = options["nbest"], options["beam"]
+        nbest, beam = options["nbest"], options["beam_size"]
         if beam is not None and nbest > beam:
             raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
         self.search = {"beam_size": beam, "max_length": options["length"], "sampling": sampling_of(options)}
@@ -94,7 +94,7 @@ SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1}
 def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     """The sampling options, or None; a ConfigError if one was given without --sample."""
     if options["sample"]:
-        if options["beam"] is not None:
+        if options["beam_size"] is not None:
             raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
         return SamplingOptions(*(options[name] for name in SAMPLING))
     for name, default in SAMPLING.items():

@@ -1,16 +1,8 @@
 """Dialogue: write the response to the turns of a conversation so far."""
 
-from heed.tasks.base import (
-    ATTRIBUTION,
-    BESIDE,
-    GATES,
-    LOOK_BEAM,
-    TARGET,
-    WRITING,
-    Flag,
-    TaskSpec,
-)
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, TARGET, WRITING, Flag, TaskSpec
 
+_SPEAKER = "Name of the speaker who responds, if the data names speakers."
 SPEC = TaskSpec(
     input="turns",
     unit="conversation",
@@ -20,10 +12,8 @@ SPEC = TaskSpec(
     interfaces=("turn_decoder", "pair_decoder"),
     flags=(
         *WRITING,
-        Flag("predict", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
-        Flag("look attribute beams", "speaker", str, "Name of the speaker who responds, if the data names speakers."),
+        Flag("predict look attribute beams", "speaker", str, _SPEAKER),
         *TARGET,
-        LOOK_BEAM,
         *GATES,
         BESIDE,
         ATTRIBUTION,

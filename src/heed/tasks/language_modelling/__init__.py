@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, CHOICE, LOOK_BEAM, UNITS, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, CHOICE, UNITS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -15,21 +15,14 @@ SPEC = TaskSpec(
         Flag("predict", "repetition-penalty", float, "Above 1: tokens that occurred before become less likely.", 1.0),
         Flag("predict", "stop", str, r"End the output before this text (\n: line break); repeatable.", several=True),
         CHOICE,
-        Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
-        Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
+        Flag("predict", "end", bool, "With --choice: also count the end token after each choice."),
+        Flag("predict", "score", bool, "Score every token of the text instead of generating."),
         ATTRIBUTION,
         BESIDE,
-        LOOK_BEAM,
         UNITS,
-        Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
-        Flag(
-            "look",
-            "words",
-            bool,
-            "Show whole words.",
-            default=False,
-        ),
-        Flag("look beams", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),
+        Flag("look", "given", bool, "Show how the text is read; generate nothing."),
+        Flag("look", "words", bool, "Show whole words."),
+        Flag("look beams", "length", int, "Largest number of tokens to generate; 20 by default.", limits=(1, 1_000)),
     ),
     uses=(
         "heed predict {run} PROMPT",

@@ -13,7 +13,7 @@ from heed.tasks.heads.continuing import Continuation, context_of, join, rank
 from heed.tasks.heads.token_scores import score_each, usual_stride
 from heed.visible import to_json
 
-_WRITING: dict[str, Any] = {"beam": None, "sample": False, **SAMPLING}
+_WRITING: dict[str, Any] = {"beam_size": None, "sample": False, **SAMPLING}
 _WRITING |= {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
 """Options of writing, and their values where they are not given."""
 
@@ -48,7 +48,7 @@ class LanguageModelOutputs(TextOutputs):
         if not (options["score"] or self._choices):
             self._writing = {
                 "num_best": options["nbest"],
-                "beam_size": options["beam"],
+                "beam_size": options["beam_size"],
                 "length": options["length"],
                 "sampling": sampling_of(options),
                 "repetition_penalty": options["repetition_penalty"],

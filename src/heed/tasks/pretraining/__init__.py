@@ -14,7 +14,7 @@ SPEC = TaskSpec(
         NBEST,
         JSON,
         CHOICE,
-        Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
+        Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?"),
         PIECES,
         ATTRIBUTION,
         BESIDE,

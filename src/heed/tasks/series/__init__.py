@@ -9,7 +9,7 @@ SPEC = TaskSpec(
     summary="Forecast series of numbers.",
     example="sales.csv",
     interfaces=("series",),
-    flags=(Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", least=1, most=100_000), UNITS),
+    flags=(Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", limits=(1, 100_000)), UNITS),
     uses=("heed predict {run} --input FILE", "heed evaluate {run}"),
     next_command="heed predict {run} --input FILE",
 )

@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, OF_PAIRS, TARGET, WRITING, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -11,12 +11,10 @@ SPEC = TaskSpec(
     files="two parallel files, documents first, or one with both sides",
     flags=(
         *WRITING,
-        Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
-        Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
+        *OF_PAIRS,
         *TARGET,
         ATTRIBUTION,
         BESIDE,
-        LOOK_BEAM,
         *GATES,
     ),
     uses=(

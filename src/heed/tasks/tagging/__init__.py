@@ -12,7 +12,7 @@ SPEC = TaskSpec(
     flags=(
         JSON,
         SORT,
-        Flag("predict", "columns", bool, "Read --input as a column file; write it with predicted tags.", default=False),
+        Flag("predict", "columns", bool, "Read --input as a column file; write it with predicted tags.", served=False),
         ERRORS,
         ATTRIBUTION,
         BESIDE,

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, OF_PAIRS, TARGET, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -15,14 +15,15 @@ SPEC = TaskSpec(
     takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
     flags=(
         *WRITING,
-        Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
-        Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
+        *OF_PAIRS,
         Flag(
             "predict",
             "engine",
-            ("torch", "ctranslate2", "ctranslate2-int8"),
+            str,
             "Program that runs the model; all but torch need heed export.",
-            default="torch",
+            "torch",
+            ("torch", "ctranslate2", "ctranslate2-int8"),
+            served=False,
         ),
         Flag(
             "evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", metavar="FILE"
@@ -31,6 +32,5 @@ SPEC = TaskSpec(
         *GATES,
         ATTRIBUTION,
         BESIDE,
-        LOOK_BEAM,
     ),
 )
