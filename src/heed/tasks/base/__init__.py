@@ -79,6 +79,8 @@ def shared_flags(command: str) -> list[Flag]:
     return [flag for flag in _SHARED if command in flag.command.split()]
 
 
+REPLACED = ("deleted", "unknown", "mean")
+"""What leave-one-out does with a word."""
 _METHODS = ("ig", "grad", "gradxinput", "loo")
 _BEAM = "Beam size; the run's by default."
 _LOOKING = "look attribute patch lens beams"
@@ -104,7 +106,7 @@ _SHARED = (
     _of_method("attribute", "method", str, "Integrated gradients (the default), or another.", choices=_METHODS),
     _of_method("attribute", "baseline", str, "With ig: mean (the default), zero or unknown.", metavar="NAME"),
     _of_method("attribute", "steps", int, "With ig: steps; by default enough for an error of 1 %.", limits=(1, None)),
-    _of_method("attribute", "without", str, _WITHOUT, choices=("deleted", "unknown", "mean")),
+    _of_method("attribute", "without", str, _WITHOUT, choices=REPLACED),
     _of_view("beams", "beam", int, _BEAM, limits=(1, 1_000), keyword="beam_size"),
     _of_view("beams", "all", bool, "Also the candidates that were dropped.", keyword="every"),
     _of_links("align", "layer", int, "Layer from 0, negative from the end; see docs/alignment.md."),
