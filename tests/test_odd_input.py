@@ -523,7 +523,7 @@ def ended(*words):
 
 def test_a_letter_that_stdout_lacks_ends_in_one_line(streams, monkeypatch):
     out, err = streams("stdout", io.TextIOWrapper(io.BytesIO(), "ascii")), streams("stderr", io.StringIO())
-    monkeypatch.setattr("heed.cli.show.list_scores_text", lambda: "a\nq\u2032k")
+    monkeypatch.setattr("heed.cli.show.models_text", lambda name, scores: "a\nq\u2032k")
     assert ended("models", "--scores") == 3
     assert err.getvalue() == "heed: stdout is ascii, which lacks '\\u2032'; set PYTHONIOENCODING=utf-8\n"
     assert not out.buffer.getvalue().strip(b"a\n")

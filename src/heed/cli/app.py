@@ -351,9 +351,9 @@ def models(
     scores: bool = option("List the attention scores (model.score)."),
 ) -> None:
     """List the models by task, or the fields and sizes of one."""
-    from heed.cli.show import list_scores_text, model_text, models_table
+    from heed.cli.show import models_text
 
-    print(list_scores_text() if scores else models_table() if name is None else model_text(name))
+    print(models_text(name, scores))
 
 
 @_dev.callback()
