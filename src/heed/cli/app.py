@@ -54,8 +54,8 @@ def _command(name: str | None = None) -> Callable[[Callable[..., None]], Callabl
     return lambda function: app.command(name, cls=Command)(spread(function))
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         from importlib.metadata import version
 
         print(f"heed {version('heed-attention')}")

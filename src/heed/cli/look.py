@@ -94,8 +94,8 @@ def run_inside(command: str, name: str, texts: list[str], flags: dict[str, Any],
             )
         capability(run, command)
         options = options_of(run.config.task, command, flags)
-        given = {name: value for name, value in options.items() if value is not None}
-        shown = getattr(run, command)(*inputs, **given)
+        keywords = {name: value for name, value in options.items() if value is not None}
+        shown = getattr(run, command)(*inputs, **keywords)
     write_drawing(drawing, shown)
 
 

@@ -49,11 +49,11 @@ class Command(TyperCommand):
         """
         words = list(args)
         with _in_one_line(words):
-            rest = super().parse_args(ctx, args)
+            remaining = super().parse_args(ctx, args)
         for param in self.params:
             if isinstance(value := ctx.params.get(param.name or ""), int):
                 refuse_huge(max(param.opts, key=len), value)
-        return rest
+        return remaining
 
 
 class Commands(TyperGroup):
@@ -120,7 +120,7 @@ def complete_model(incomplete: str) -> list[str]:
     """Complete the name of a model, the last one in a list separated by commas."""
     before, comma, name = incomplete.rpartition(",")
     names = sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
-    return [f"{before}{comma}{one}" for one in _beginning(name, names)]
+    return [f"{before}{comma}{match}" for match in _beginning(name, names)]
 
 
 def complete_size(incomplete: str) -> list[str]:
@@ -143,8 +143,8 @@ def _files(incomplete: str) -> list[str]:
     if os.environ.get("_HEED_COMPLETE") != "complete_fish":
         return []
     folder, _, name = incomplete.rpartition("/")
-    found = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{name}*"))
-    return [f"{path}/" if os.path.isdir(path) else str(path) for path in found]
+    paths = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{name}*"))
+    return [f"{path}/" if os.path.isdir(path) else str(path) for path in paths]
 
 
 RUN = argument(
@@ -205,9 +205,9 @@ class DataOptions:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the configuration that were given."""
-        given = {"data.valid": held_out(self.valid), "data.test": split_files(self.test)}
-        given |= {full_name: getattr(self, name, None) for name, full_name in _FIELDS.items()}
-        return {name: value for name, value in given.items() if value is not None}
+        values = {"data.valid": held_out(self.valid), "data.test": split_files(self.test)}
+        values |= {full_name: getattr(self, name, None) for name, full_name in _FIELDS.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class Figure:
 
     def figure(self) -> dict[str, Any]:
         """The options of a picture that were given, by their names in Python."""
-        return typed(self, *(one.name for one in fields(Figure)))
+        return typed(self, *(field.name for field in fields(Figure)))
 
 
 @dataclass(frozen=True)
@@ -387,7 +387,7 @@ class Weight:
 
 def typed(options: Any, *names: str) -> dict[str, Any]:
     """The options that were given, by their names in Python; of some `names` only."""
-    every = {one.name: getattr(options, one.name) for one in fields(options)}
+    every = {field.name: getattr(options, field.name) for field in fields(options)}
     return {name: value for name, value in every.items() if _is_given(value) and name in (names or every)}
 
 
@@ -424,8 +424,8 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
         for name, group in groups.items():
             arguments[name] = group(**{field.name: values[field.name] for field in fields(group)})
         if "flags" in hints:
-            given = {flag: values[key] for key, (flag, _) in flags.items() if _is_given(values[key])}
-            arguments["flags"] = {flag.name: _value(flag, value) for flag, value in given.items()}
+            typed_flags = [(flag, values[key]) for key, (flag, _) in flags.items() if _is_given(values[key])]
+            arguments["flags"] = {flag.name: _value(flag, value) for flag, value in typed_flags}
         function(**arguments)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -486,7 +486,7 @@ def split_files(files: list[str] | None) -> list[str] | None:
     """The files of an option; `--valid a --valid b` and `--valid a,b` are the same."""
     if files is None:
         return None
-    return [name for given in files for name in ([given] if os.path.exists(given) else given.split(","))]
+    return [name for value in files for name in ([value] if os.path.exists(value) else value.split(","))]
 
 
 def held_out(files: list[str] | None) -> list[str] | int | None:

@@ -35,9 +35,9 @@ def settings_from(words: list[str], fields: Mapping[str, Any]) -> RunConfig:
     Raises:
         ConfigError: The first word is neither a configuration nor a task, or a field is wrong.
     """
-    first, *rest = words
-    overrides = [word for word in rest if _is_field(word)]
-    files = [word for word in rest if not _is_field(word)]
+    first, *others = words
+    overrides = [word for word in others if _is_field(word)]
+    files = [word for word in others if not _is_field(word)]
     values: dict[str, Any]
     if first.endswith((".yaml", ".yml")):
         if files:

@@ -93,4 +93,4 @@ def in_minutes(minutes: float) -> str:
 
 def round_minutes(minutes: float) -> int:
     """The next round budget that is not smaller."""
-    return next((one for one in _MINUTES if one >= minutes), 60 * math.ceil(minutes / 60))
+    return next((budget for budget in _MINUTES if budget >= minutes), 60 * math.ceil(minutes / 60))

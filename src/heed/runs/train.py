@@ -24,7 +24,7 @@ from heed.runs.advice import after, before, before_budget, how_to_go_on
 from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.runs.prepare import (
-    Given,
+    SplitExamples,
     about,
     hold_all,
     join_run,
@@ -251,9 +251,9 @@ def train(
         **(settings or {}),
     }
     config, handed = settings_of(what, {"train": train, "valid": valid, "test": test}, fields, "heed.train")
-    config, held = hold_all(config, handed) if handed else (config, None)
+    config, in_memory = hold_all(config, handed) if handed else (config, None)
     reporter = Quiet() if quiet else usual_reporter()
-    run, result = train_config(config, out, reporter, resume=resume, given=held, callback=callback)
+    run, result = train_config(config, out, reporter, resume=resume, in_memory=in_memory, callback=callback)
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
@@ -265,15 +265,15 @@ def train_config(
     reporter: Reporter,
     *,
     resume: bool = False,
-    given: Given | None = None,
+    in_memory: SplitExamples | None = None,
     settings: Callable[[Work], str] | None = None,
     callback: Callback | None = None,
 ) -> tuple[Run | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
-    With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `given` are the
-    examples of each split if they were passed in Python. `settings` formats the settings, which are printed once the
-    data has been read. `callback` is called after each update and validation, and ends training by returning True.
+    With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `in_memory` has
+    the examples of each split if they were passed in Python. `settings` formats the settings, which are printed once
+    the data has been read. `callback` is called after each update and validation, and ends training by returning True.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -300,9 +300,11 @@ def train_config(
                 return opened, done
             if processes.is_first and os.path.isdir(out):
                 ownership.take(Path(out))  # before its files are read
-        begun = prepare_run(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
+        begun = (
+            prepare_run(config, out, reporter, resume, ownership, in_memory, settings) if processes.is_first else None
+        )
         path = processes.broadcast(Path() if begun is None else begun[0].folder)
-        return _train(*(begun or (join_run(path, given), ())), reporter, resume, callback, began)
+        return _train(*(begun or (join_run(path, in_memory), ())), reporter, resume, callback, began)
 
 
 @fixed()
