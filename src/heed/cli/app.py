@@ -78,7 +78,7 @@ def demo(
     out: Path | None = option("Run folder; runs/dates-bahdanau-N by default.", metavar="DIR"),
 ) -> None:
     """Train on dates in many languages and show the attention."""
-    from heed.cli.demo import run_demo
+    from heed.cli.train import run_demo
 
     run_demo(minutes, seed, out)
 
