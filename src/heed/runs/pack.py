@@ -81,9 +81,7 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
     uses = [with_file(use).format(run=shell_word(Path(final.name))) for use in spec_of(config.task).uses]
     texts = {**_made_public(folder, config), CARD: _card(folder / CARD, uses)}
     content = {file: text.encode() for file, text in texts.items()}
-    sealed = {
-        n: of_file for n, of_file in (recorded(folder) or {}).items() if _OF_A_RUN.fullmatch(n) and n not in content
-    }
+    sealed = {n: s for n, s in (recorded(folder) or {}).items() if _OF_A_RUN.fullmatch(n) and n not in content}
     sums = {n: {"bytes": len(b), "blake2b": blake2b(b, digest_size=20).hexdigest()} for n, b in content.items()}
     content[CHECKSUMS] = json.dumps(dict(sorted({**sealed, **sums}.items())), indent=1).encode()
     if (folder / folders.METRICS).exists():

@@ -85,7 +85,7 @@ def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, A
             ]
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
     values = {flag.key: given[flag.name] for flag in shared if flag.name in given}
-    return values | {flag.key: given.get(flag.name, () if flag.several else flag.usual) for flag in flags}
+    return values | {flag.key: given.get(flag.name, flag.usual) for flag in flags}
 
 
 @cache

@@ -42,8 +42,8 @@ class Flag:
 
     @property
     def usual(self) -> Any:
-        """The value if it is not given; of one that may be given several times, of each."""
-        return False if self.type is bool else self.default
+        """The value if it is not given."""
+        return () if self.several else False if self.type is bool else self.default
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,14 @@ _BESIDE = (
 )
 BESIDE = Flag("look", "beside", str, _BESIDE, several=True, metavar="RUN")
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.")
+SAMPLE = Flag("predict", "sample", bool, "Sample outputs instead of searching for the best.")
 SAMPLING = (
-    Flag("predict", "sample", bool, "Sample outputs instead of searching for the best."),
     Flag("predict", "temperature", float, "With --sample: below 1 sharpens, above 1 flattens.", default=1.0),
     Flag("predict", "top-k", int, "With --sample: only from the N most probable tokens."),
     Flag("predict", "top-p", float, "With --sample: only from the most probable tokens with this total probability."),
     Flag("predict", "seed", int, "With --sample: the same seed gives the same outputs.", default=1),
 )
-WRITING = (NBEST, JSON, BEAM, *SAMPLING, LENGTH)
+WRITING = (NBEST, JSON, BEAM, SAMPLE, *SAMPLING, LENGTH)
 """Options of tasks that write texts."""
 OF_PAIRS = (
     Flag("predict", "prefix", str, "Begin every output with this text.", default=""),

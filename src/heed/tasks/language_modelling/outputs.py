@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from heed.errors import ConfigError
+from heed.tasks import spec_of
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import counted_are
-from heed.tasks.base.writing_run import SAMPLING, sampling_of
+from heed.tasks.base.writing_run import sampling_of
 from heed.tasks.heads.continuing import Continuation, context_of, join, rank
 from heed.tasks.heads.token_scores import score_each, usual_stride
 from heed.visible import to_json
 
-_WRITING: dict[str, Any] = {"beam_size": None, "sample": False, **SAMPLING}
-_WRITING |= {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
-"""Options of writing, and their values where they are not given."""
+_OF_GIVEN_TEXTS = ("json", "choice", "end", "score")
+"""Options of `heed predict` that apply to ranking and scoring, too; the others are options of writing."""
 
 
 class LanguageModelOutputs(TextOutputs):
@@ -35,7 +35,10 @@ class LanguageModelOutputs(TextOutputs):
         self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
         self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
         self._windowed = 0  # texts that were scored in windows
-        option = next((name.replace("_", "-") for name, usual in _WRITING.items() if options[name] != usual), None)
+        writing = (
+            flag for flag in spec_of("language_modelling").flags_of("predict") if flag.name not in _OF_GIVEN_TEXTS
+        )
+        option = next((flag.name for flag in writing if options[flag.key] != flag.usual), None)
         if options["score"] and self._choices:
             raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
         if options["score"] and option:
