@@ -203,13 +203,8 @@ def _json_of(written: Any) -> Any:
 def _fact(flag: Flag) -> dict[str, Any]:
     kind = "choice" if flag.choices and flag.type is str else "str" if flag.choices else flag.type.__name__
     choices = {"choices": list(flag.choices)} if kind == "choice" else {}
-    limits = {
-        "default": None if flag.several else flag.usual,
-        "several": flag.several,
-        "least": flag.limits[0],
-        "most": flag.limits[1],
-    }
-    return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
+    fact = {"name": flag.word, "type": kind, "help": flag.help, "several": flag.several, **choices}
+    return {**fact, "default": None if flag.several else flag.usual, "least": flag.limits[0], "most": flag.limits[1]}
 
 
 def open_runs(names: list[str], force: bool = False, device: str = "auto") -> list[Served]:

@@ -35,10 +35,8 @@ class LanguageModelOutputs(TextOutputs):
         self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
         self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
         self._windowed = 0  # texts that were scored in windows
-        writing = (
-            flag for flag in spec_of("language_modelling").flags_of("predict") if flag.name not in _OF_GIVEN_TEXTS
-        )
-        option = next((flag.name for flag in writing if options[flag.key] != flag.usual), None)
+        given = (flag.name for flag in spec_of(run.config.task).flags_of("predict") if options[flag.key] != flag.usual)
+        option = next((name for name in given if name not in _OF_GIVEN_TEXTS), None)
         if options["score"] and self._choices:
             raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
         if options["score"] and option:
