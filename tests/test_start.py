@@ -58,13 +58,10 @@ def other_models(modules, *used):
 def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_them(config, run, tmp_path):
     helped, listed = modules_after(["--help"], ["models", "gpt"])
     predicted, looked, refused, trained = modules_after(
-        ["predict", run.folder, "1 2"],
-        ["look", run.folder, "1 2"],
-        ["train", "translation", tmp_path / "none.tsv"],
-        ["train", config, "--out", tmp_path / "run"],
+        *(["predict", run.folder, "1 2"], ["look", run.folder, "1 2"]),
+        *(["train", "translation", tmp_path / "none.tsv"], ["train", config, "--out", tmp_path / "run"]),
     )
-    every = (helped, listed, predicted, looked, refused, trained)
-    assert [code for code, _ in every] == [0, 0, 0, 0, 2, 0]
+    assert [code for code, _ in (helped, listed, predicted, looked, refused, trained)] == [0, 0, 0, 0, 2, 0]
     assert not (helped[1] | listed[1]) & {"torch", "heed.lessons"}
     assert not looked[1] & NEVER and not other_models(looked[1], "bahdanau")
     assert "torch" in predicted[1]  # what is looked for can be found
