@@ -1,18 +1,23 @@
-"""Generate docs/configuration.md, and the table of sizes in docs/scaling.md: `python docs/generate.py`."""
+"""Generate docs/configuration.md, and what `heed models` prints: `python docs/generate.py`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
+import heed.cli
 from heed import config
-from heed.registry import list_models
-from heed.tasks import config_class, task_class, task_names
+from heed.attention import SCORES
+from heed.models.base import Body, ModelConfig, TextEncoder
+from heed.registry import bodies_of, list_models, model_names
+from heed.tasks import config_class, spec_of, task_class, task_names
 
 HERE = Path(__file__).parent
+TABLES = Path(heed.cli.__file__).with_name("models.json")
 SHARED: list[tuple[str, type[BaseModel]]] = [
     ("top level", config.RunConfig),
     ("tokenizer", config.TokenizerConfig),
@@ -156,5 +161,67 @@ def as_yaml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str([*value] if isinstance(value, tuple) else value)
 
 
+def tables() -> str:
+    """What `heed models` prints, as JSON."""
+    fields = {name: _fields_and_sizes(name) for name in model_names()}
+    return json.dumps({"models": _models(), "scores": _scores(), "fields": fields}, indent=1, ensure_ascii=False) + "\n"
+
+
+def _models() -> str:
+    """All models by task: name, description and paper."""
+    blocks = []
+    for task in task_names():
+        default = config_class(task).model_fields["model"].get_default(call_default_factory=True).name
+        lines = [f"{task}: {spec_of(task).summary}"]
+        for name, body in list_models():
+            if _fits(task, body):
+                lines.append(f"{'*' if name == default else ' '} {name:<15}{body.summary:<39} {body.paper}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join([*blocks, "* the default model\nheed models NAME shows the fields and sizes of a model."])
+
+
+def _scores() -> str:
+    """The table of attention scores: name, formula, source."""
+    rows = [("name", "score of query q and key k", "source"), *((n, s.formula, s.source) for n, s in SCORES.items())]
+    return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in rows)
+
+
+def _fits(task: str, body: type[Body]) -> bool:
+    """True if a task can use a model."""
+    spec, reads_whole = spec_of(task), issubclass(body, TextEncoder)  # it gives one vector for each text
+    framed = getattr(body, "framed", False) or not spec.framed
+    return body.interface in spec.interfaces and not (spec.per_token and reads_whole) and framed
+
+
+def _fields_and_sizes(name: str) -> list[tuple[str, str, int]]:
+    """The fields and sizes of a model, for each kind of task that can use it.
+
+    Returns:
+        Rows: their beginning, a text to wrap, and the indent of its further lines.
+    """
+    rows: list[tuple[str, str, int]] = []
+    for body in bodies_of(name):
+        uses = ", ".join(task for task in task_names() if _fits(task, body))
+        rows += [("", "", 0)] if rows else []
+        rows += [(f"{name} for {uses}: {body.summary} ({body.paper})", "", 0), ("", "", 0)]
+        rows.append((f"  {'field':<22}{'default':<14}meaning", "", 0))
+        for field, info in body.config_class.model_fields.items():
+            value = "from the data" if info.is_required() else as_yaml(info.default)
+            rows.append((f"  {field:<22}{value:<14}", " ".join((info.description or "").split()), 38))
+        rows += [("", "", 0), (f"  {'size':<22}fields that differ from the defaults", "", 0)]
+        for size, fields in body.config_class.sizes.items():
+            changes = ", ".join(f"{key} {as_yaml(value)}" for key, value in fields.items())
+            rows.append((f"  {size:<22}", changes or f"none{_origin_of_defaults(body.config_class)}", 24))
+    return rows
+
+
+def _origin_of_defaults(kind: type[ModelConfig]) -> str:
+    """The remark on the defaults in the docstring of a configuration."""
+    first = (kind.__doc__ or "").partition("\n\n")[0]
+    remark = " ".join(first.split()).partition("; ")[2].rstrip(".")
+    return f"; {remark}" if remark else ""
+
+
 if __name__ == "__main__":
+    TABLES.write_text(tables(), encoding="utf-8")
     (HERE / "configuration.md").write_text(page(), encoding="utf-8")

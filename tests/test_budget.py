@@ -11,8 +11,7 @@ import torch
 from heed.cli import main
 from heed.config import read_config
 from heed.errors import ConfigError
-from heed.runs.advice import after, before, before_budget
-from heed.runs.train import train_config
+from heed.runs.train import advice_on_budget, train_config, warning_if_budget_short, warning_if_short
 from heed.tasks import check_config
 from heed.tasks.translation import TASK
 from heed.training import callbacks, loop, plan
@@ -229,10 +228,10 @@ def test_a_handful_of_updates_is_warned_of():
         "warning: only about 20 updates, 0.3 passes over the data, fit into 1 minute; a useful model takes about 300 "
         "updates, so expect little of this one: give --minutes 15 or a smaller model (model.size=tiny)"
     )
-    assert before(Known(minutes=1), 20) == before_budget(Known(minutes=1), 2.25, 3.0) == warning
-    assert before(Known(minutes=1, batches=1), 30) == ""  # thirty passes
-    assert before(Known(minutes=1), 300) == before_budget(Known(minutes=4), 0.6, 3.0) == ""
-    assert before_budget(Known(steps=2), 5.0, 3.0) == ""
+    assert warning_if_short(Known(minutes=1), 20) == warning_if_budget_short(Known(minutes=1), 2.25, 3.0) == warning
+    assert warning_if_short(Known(minutes=1, batches=1), 30) == ""  # thirty passes
+    assert warning_if_short(Known(minutes=1), 300) == warning_if_budget_short(Known(minutes=4), 0.6, 3.0) == ""
+    assert warning_if_budget_short(Known(steps=2), 5.0, 3.0) == ""
 
 
 def ended(step, total, **more):
@@ -242,13 +241,13 @@ def ended(step, total, **more):
 
 def test_after_training_the_command_that_goes_on_or_what_is_given_back():
     training, folder = Known(minutes=1).config.training, Path("runs/a")
-    assert after(training, folder, ended(50, 50, best_step=50), 60.0) == (
+    assert advice_on_budget(training, folder, ended(50, 50, best_step=50), 60.0) == (
         "validation was still improving at the end; to train for 2 minutes in total: "
         "heed train runs/a --resume training.minutes=2"
     )
-    assert after(training, folder, ended(50, 50, best_step=10, bad=2), 59.0) == ""
-    assert after(training, folder, ended(50, 50, ending=True), 20.0) == "40 s of the budget remained unused"
-    assert after(Known(steps=50).config.training, folder, ended(50, 50, best_step=50), 60.0) == ""
+    assert advice_on_budget(training, folder, ended(50, 50, best_step=10, bad=2), 59.0) == ""
+    assert advice_on_budget(training, folder, ended(50, 50, ending=True), 20.0) == "40 s of the budget remained unused"
+    assert advice_on_budget(Known(steps=50).config.training, folder, ended(50, 50, best_step=50), 60.0) == ""
 
 
 # --- passes over the data

@@ -1,5 +1,6 @@
 """The commands and the Python of the front page: what they print, what they refuse, and how they end."""
 
+import inspect
 import json
 import os
 import re
@@ -21,6 +22,9 @@ from heed.cli.app import app
 from heed.errors import ConfigError, RunError
 from heed.registry import list_models
 from heed.tasks import config_class, task_names
+from heed.tasks.base import shared_flags
+from heed.tasks.run import Run
+from heed.watch.attribution import METHODS
 
 SETTINGS = {
     "task": "translation",
@@ -114,8 +118,7 @@ def test_version(call):
 def test_models_is_one_table_by_task_on_a_narrow_terminal(call, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = call("models")
-    assert (code, err) == (0, "")
-    assert max(map(len, out.splitlines())) <= 80
+    assert (code, err) == (0, "") and max(map(len, out.splitlines())) <= 80
     blocks = dict(block.split("\n", 1) for block in out.split("\n\n")[: len(task_names())])
     rows = {head.partition(":")[0]: [line.split()[:2] for line in text.splitlines()] for head, text in blocks.items()}
     assert list(rows) == task_names()
@@ -126,8 +129,7 @@ def test_models_is_one_table_by_task_on_a_narrow_terminal(call, monkeypatch):
     for _, body in list_models():
         assert body.summary in out and body.paper in out and len(body.summary) <= 40
     code, out, err = call("models", "--scores")
-    assert (code, err) == (0, "")
-    assert all(re.search(rf"^{name}\s", out, re.MULTILINE) for name in SCORES)
+    assert (code, err) == (0, "") and all(re.search(rf"^{name}\s", out, re.MULTILINE) for name in SCORES)
 
 
 def test_models_for_pretraining_are_those_that_it_accepts(call):
@@ -140,8 +142,7 @@ def test_models_with_a_name_shows_every_field_and_size_and_whose_widths_they_are
     monkeypatch.setenv("COLUMNS", "10000")
     for name, body in list_models():
         code, out, err = call("models", name)
-        assert (code, err) == (0, "")
-        assert f": {body.summary} ({body.paper})" in out
+        assert (code, err) == (0, "") and f": {body.summary} ({body.paper})" in out
         for field, info in body.config_class.model_fields.items():
             assert re.search(rf"^  {field}\s", out, re.MULTILINE) and " ".join(info.description.split()) in out
         for size in body.config_class.sizes:
@@ -153,6 +154,12 @@ def test_models_with_a_name_shows_every_field_and_size_and_whose_widths_they_are
     for without in ("attention_lm", "attention_only", "self_rnn"):  # the notes give no widths
         assert "the paper's" not in call("models", without)[1].split("fields that differ")[1]
     assert call("models", "bahdanou") == (2, "", "heed: unknown model 'bahdanou'; did you mean 'bahdanau'?\n")
+
+
+def test_options_of_looks_are_keywords_of_the_methods_of_runs():
+    for command in ("look", "attribute", "patch", "lens", "beams"):
+        assert {flag.key for flag in shared_flags(command)} <= {*inspect.signature(getattr(Run, command)).parameters}
+    assert [flag.choices for flag in shared_flags("attribute") if flag.name == "method"] == [tuple(METHODS)]
 
 
 # --- train

@@ -268,7 +268,7 @@ def test_the_longest_outputs_are_the_same_on_every_way(desk):
     most = {"beam": 1_000, "nbest": 1_000, "length": 100_000, "horizon": 100_000}
     for task in task_names():
         for flag in spec_of(task).flags:
-            assert flag.most == most.get(flag.name) or (flag.command, flag.name) == ("look beams", "length")
+            assert flag.limits[1] == most.get(flag.name) or (flag.command, flag.name) == ("look beams", "length")
     SearchOptions(end_token=1, max_length=most["length"], beam_size=most["beam"]).check()
     GenerationConfig(beam_size=most["beam"], max_length=most["length"])
     run, series = heed.load("run"), heed.load("numbers")
@@ -523,7 +523,7 @@ def ended(*words):
 
 def test_a_letter_that_stdout_lacks_ends_in_one_line(streams, monkeypatch):
     out, err = streams("stdout", io.TextIOWrapper(io.BytesIO(), "ascii")), streams("stderr", io.StringIO())
-    monkeypatch.setattr("heed.cli.show.list_scores_text", lambda: "a\nq\u2032k")
+    monkeypatch.setattr("heed.cli.show.models_text", lambda name, scores: "a\nq\u2032k")
     assert ended("models", "--scores") == 3
     assert err.getvalue() == "heed: stdout is ascii, which lacks '\\u2032'; set PYTHONIOENCODING=utf-8\n"
     assert not out.buffer.getvalue().strip(b"a\n")

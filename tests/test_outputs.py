@@ -303,7 +303,7 @@ def test_commands_say_where_the_lines_before_an_error_are(tmp_path, monkeypatch,
             file.write("first\n")
             raise KeyboardInterrupt if wrong.interrupt else ConfigError("line 2 is bad")
 
-    monkeypatch.setattr("heed.cli.show.models_table", wrong)
+    monkeypatch.setattr("heed.cli.show.models_text", wrong)
     for wrong.interrupt, code, message in ((False, 2, "line 2 is bad"), (True, 130, "interrupted")):
         with pytest.raises(SystemExit) as done:
             main(["models"])

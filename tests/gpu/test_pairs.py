@@ -77,7 +77,7 @@ def compare(name, data, here, there):
     given = GIVEN.get(name, SMALL[name].predict[0])
     if name == "images":
         given = str(data / "photos/a/0.png")
-    beams = [flag for flag in spec_of(name).flags if flag.command == "predict" and flag.name == "beam"]
+    beams = [flag for flag in spec_of(name).flags if "predict" in flag.command.split() and flag.name == "beam"]
     for options in [{}, {"beam_size": 3}][: 1 + len(beams)]:
         if name == "language_modelling":
             options |= {"length": 3}

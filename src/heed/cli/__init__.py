@@ -53,8 +53,8 @@ def _run(arguments: list[str] | None) -> None:
         _say_memory_or_raise(error)
 
 
-def _end(said: str, code: int) -> NoReturn:
-    print(f"heed: {said}", file=sys.stderr)
+def _end(message: str, code: int) -> NoReturn:
+    print(f"heed: {message}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -64,8 +64,8 @@ def _say_memory_or_raise(error: Exception) -> NoReturn:
 
     if not is_memory_error(error):
         raise error
-    said = explanation("in this command", asked_for(error), READING)
-    _end("; ".join([str(said), *_notes(error)]), said.exit_code)
+    memory_error = explanation("in this command", asked_for(error), READING)
+    _end("; ".join([str(memory_error), *_notes(error)]), memory_error.exit_code)
 
 
 @contextmanager
@@ -78,10 +78,10 @@ def _visible_streams() -> Iterator[None]:
     from heed.errors import bounded
     from heed.visible import MARKS, VisibleStream
 
-    given, out, err = sys.stdin, sys.stdout or _Closed(), sys.stderr
-    sys.stdin, sys.stdout = given or io.TextIOWrapper(io.BytesIO()), out
-    spoken = err or open(os.devnull, "w")  # in place of number 2, which no other file may get
-    sys.stderr = cast("TextIO", VisibleStream(spoken, ignored=(OSError, ValueError), shortened=bounded))
+    stdin, out, err = sys.stdin, sys.stdout or _Closed(), sys.stderr
+    sys.stdin, sys.stdout = stdin or io.TextIOWrapper(io.BytesIO()), out
+    messages = err or open(os.devnull, "w")  # takes file descriptor 2, which no other file may get
+    sys.stderr = cast("TextIO", VisibleStream(messages, ignored=(OSError, ValueError), shortened=bounded))
     if isinstance(out, io.TextIOWrapper) and out.errors == "strict":
         out.reconfigure(errors="surrogateescape")
     if out.isatty():  # directional marks are part of Hebrew and Arabic texts, and of maps of such texts
@@ -89,13 +89,13 @@ def _visible_streams() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdin, sys.stdout, sys.stderr = given, out, err
-        if spoken is not err:
-            spoken.close()
+        sys.stdin, sys.stdout, sys.stderr = stdin, out, err
+        if messages is not err:
+            messages.close()
 
 
 class _Closed(io.StringIO):
-    """Stands for a closed stdout."""
+    """Replaces a closed stdout, and refuses writes as it does."""
 
     def write(self, text: str) -> int:
         raise OSError(errno.EBADF, "it is closed")

@@ -14,8 +14,6 @@ from heed.cli.options import (
     RUN,
     WORDS,
     AlignOptions,
-    Attribution,
-    Beams,
     Command,
     Commands,
     CompareOptions,
@@ -24,20 +22,16 @@ from heed.cli.options import (
     EvaluateOptions,
     Figure,
     HeadsOptions,
-    Lens,
     LessonOptions,
-    Patching,
     PredictOptions,
     ServeOptions,
     TrainOptions,
-    View,
     Weight,
     argument,
     complete_model,
     complete_run,
     option,
     spread,
-    typed,
 )
 
 app = typer.Typer(
@@ -60,8 +54,8 @@ def _command(name: str | None = None) -> Callable[[Callable[..., None]], Callabl
     return lambda function: app.command(name, cls=Command)(spread(function))
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         from importlib.metadata import version
 
         print(f"heed {version('heed-attention')}")
@@ -79,12 +73,12 @@ def _heed(
 
 @_command()
 def demo(
-    minutes: float = option("Time budget in minutes, including scoring.", default=2.0, metavar="N", least=0.1),
+    minutes: float = option("Time budget in minutes, including scoring.", default=2.0, metavar="N", limits=(0.1, None)),
     seed: int = option("Seed of weights, order and dropout.", default=1),
     out: Path | None = option("Run folder; runs/dates-bahdanau-N by default.", metavar="DIR"),
 ) -> None:
     """Train on dates in many languages and show the attention."""
-    from heed.cli.demo import run_demo
+    from heed.cli.train import run_demo
 
     run_demo(minutes, seed, out)
 
@@ -239,6 +233,7 @@ def align(
     run: str = RUN,
     files: list[str] = argument("Two parallel files, or one with both sides.", "FILE"),
     *,
+    flags: dict[str, Any],
     options: AlignOptions,
 ) -> None:
     """Link the words of given translations.
@@ -247,7 +242,7 @@ def align(
     """
     from heed.cli.evaluate import run_align
 
-    run_align(run, files, options)
+    run_align(run, files, flags, options)
 
 
 @_command()
@@ -270,9 +265,8 @@ def look(
     run: str = RUN,
     texts: list[str] | None = argument(f"{_INPUT}. Without it, the training curves are shown.", "TEXT", default=None),
     *,
-    view: View,
-    weight: Weight,
     flags: dict[str, Any],
+    weight: Weight,
     drawing: Drawing,
 ) -> None:
     """Show a model's attention, or its training curves.
@@ -281,7 +275,7 @@ def look(
     """
     from heed.cli.look import run_look
 
-    run_look(run, texts or [], typed(view), flags, weight, drawing)
+    run_look(run, texts or [], flags, weight, drawing)
 
 
 @_command()
@@ -289,7 +283,6 @@ def attribute(
     run: str = RUN,
     texts: list[str] = argument(f"{_INPUT}.", "TEXT"),
     *,
-    asked: Attribution,
     flags: dict[str, Any],
     drawing: Drawing,
 ) -> None:
@@ -299,7 +292,7 @@ def attribute(
     """
     from heed.cli.look import run_inside
 
-    run_inside("attribute", run, texts, typed(asked), flags, drawing)
+    run_inside("attribute", run, texts, flags, drawing)
 
 
 @_command()
@@ -307,7 +300,7 @@ def patch(
     run: str = RUN,
     texts: list[str] = argument("A text, and another with as many tokens.", "TEXT OTHER"),
     *,
-    asked: Patching,
+    flags: dict[str, Any],
     drawing: Drawing,
 ) -> None:
     """Show which states carry the difference between two texts.
@@ -316,23 +309,23 @@ def patch(
     """
     from heed.cli.look import run_inside
 
-    run_inside("patch", run, texts, typed(asked), {}, drawing)
+    run_inside("patch", run, texts, flags, drawing)
 
 
 @_command()
-def lens(run: str = RUN, texts: list[str] = _PROMPT, *, asked: Lens, drawing: Drawing) -> None:
+def lens(run: str = RUN, texts: list[str] = _PROMPT, *, flags: dict[str, Any], drawing: Drawing) -> None:
     """Show the most probable token after each block of a decoder."""
     from heed.cli.look import run_inside
 
-    run_inside("lens", run, texts, typed(asked), {}, drawing)
+    run_inside("lens", run, texts, flags, drawing)
 
 
 @_command()
-def beams(run: str = RUN, texts: list[str] = _PROMPT, *, asked: Beams, flags: dict[str, Any], drawing: Drawing) -> None:
+def beams(run: str = RUN, texts: list[str] = _PROMPT, *, flags: dict[str, Any], drawing: Drawing) -> None:
     """Show the candidates of the beam search behind an output."""
     from heed.cli.look import run_inside
 
-    run_inside("beams", run, texts, typed(asked), flags, drawing)
+    run_inside("beams", run, texts, flags, drawing)
 
 
 @_command()
@@ -358,9 +351,9 @@ def models(
     scores: bool = option("List the attention scores (model.score)."),
 ) -> None:
     """List the models by task, or the fields and sizes of one."""
-    from heed.cli.show import list_scores_text, model_text, models_table
+    from heed.cli.show import models_text
 
-    print(list_scores_text() if scores else models_table() if name is None else model_text(name))
+    print(models_text(name, scores))
 
 
 @_dev.callback()

@@ -39,25 +39,25 @@ def run_compare(words: list[str], options: CompareOptions, figure: dict[str, Any
         check_figure(figure, "text" if out is None else out.suffix[1:] if is_file else "svg")
         if out is not None:
             (disk.check_output if is_file else check_folder)(out)
-        made = compare_entries(entries, how, options.baseline, reporter.say)
+        comparison = compare_entries(entries, how, options.baseline, reporter.say)
     else:
         _refuse_model_fields(words)
         settings = settings_from(words, fields)
         if is_file and out is not None:
             raise ConfigError(f"--out: '{out}' must be a folder, for the runs; compare them again for one {out.suffix}")
         check_figure(figure, "svg")
-        out, asked = out or default_folder(settings), (options.models or "", options.seeds, sizes)
-        trained = train_and_compare(settings, *asked, out, how, options.baseline, reporter, options.jobs)
+        out, models = out or default_folder(settings), (options.models or "", options.seeds, sizes)
+        trained = train_and_compare(settings, *models, out, how, options.baseline, reporter, options.jobs)
         if trained is None:
             print("interrupted; saved. Resume with the same command", file=sys.stderr)
             raise SystemExit(130)
-        made = trained
+        comparison = trained
     if options.as_json:
-        sys.stdout.write(made.to_json())
+        sys.stdout.write(comparison.to_json())
     else:
-        show_drawing(made.text(width() if sys.stdout.isatty() else UNWRAPPED, use_color()))
+        show_drawing(comparison.text(width() if sys.stdout.isatty() else UNWRAPPED, use_color()))
     if out is not None:
-        written = made.save(out, options.sentences, **figure)
+        written = comparison.save(out, options.sentences, **figure)
         print(f"wrote {', '.join(map(str, written))}", file=sys.stderr)
         if options.open_it:
             webbrowser.open(written[0].absolute().as_uri())

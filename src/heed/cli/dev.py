@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from heed.cli.terminal import say, show
@@ -31,8 +32,7 @@ def run_dev_check(name: str) -> int:
     kinds = {"task": task_names(), "model": model_names(), "score": list(SCORES)}
     kind = next((kind for kind, names in kinds.items() if name in names), None)
     if kind is None:
-        known = [one for names in kinds.values() for one in names]
-        raise ConfigError(f"no task, model or score is called {name!r}{suggest(name, known)}")
+        raise ConfigError(f"no task, model or score is called {name!r}{suggest(name, [*chain(*kinds.values())])}")
     root = Path(__file__).parents[3]
     tests = root / "tests"
     if not tests.is_dir():
@@ -41,7 +41,7 @@ def run_dev_check(name: str) -> int:
     files = [str(tests / f"{file}.py") for file in _TESTS[kind].split() if (tests / f"{file}.py").is_file()]
     done = subprocess.run([sys.executable, "-m", "pytest", "--no-header", "-k", name, *files], cwd=root)
     missing = [*_missing(name, kind, root)]
-    show("\n".join([f"missing: {one}" for one in missing] or ["nothing is missing"]))
+    show("\n".join([f"missing: {line}" for line in missing] or ["nothing is missing"]))
     return 1 if done.returncode not in (0, 5) or missing else 0
 
 

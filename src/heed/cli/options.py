@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 import heed.models
 from heed.errors import ConfigError, refuse_huge, whole_number
 from heed.tasks import spec_of, task_names
-from heed.tasks.base import Flag
+from heed.tasks.base import Flag, shared_flags
 
 _UsageError: Any = BadParameter.__bases__[0]
 
@@ -49,11 +49,11 @@ class Command(TyperCommand):
         """
         words = list(args)
         with _in_one_line(words):
-            rest = super().parse_args(ctx, args)
+            remaining = super().parse_args(ctx, args)
         for param in self.params:
             if isinstance(value := ctx.params.get(param.name or ""), int):
                 refuse_huge(max(param.opts, key=len), value)
-        return rest
+        return remaining
 
 
 class Commands(TyperGroup):
@@ -76,8 +76,7 @@ def option(
     *names: str,
     default: Any = None,
     metavar: str | None = None,
-    least: float | None = None,
-    most: float | None = None,
+    limits: tuple[float | None, float | None] = (None, None),
     complete: Any = None,
 ) -> Any:
     """The default of a parameter of a command, or of a field of its options; the type there says what it takes.
@@ -88,11 +87,10 @@ def option(
         names: Names with their dashes, if it is not the name of the parameter.
         default: The value if it is not given.
         metavar: What its value is called, if its type does not say so.
-        least: The smallest number.
-        most: The largest number.
+        limits: The smallest and the largest number.
         complete: Completes a value in a shell.
     """
-    shown = {"help": help, "rich_help_panel": group, "metavar": metavar, "min": least, "max": most}
+    shown = {"help": help, "rich_help_panel": group, "metavar": metavar, "min": limits[0], "max": limits[1]}
     return field(default=default, metadata={"names": names, "shown": {**shown, "autocompletion": complete}})
 
 
@@ -122,7 +120,7 @@ def complete_model(incomplete: str) -> list[str]:
     """Complete the name of a model, the last one in a list separated by commas."""
     before, comma, name = incomplete.rpartition(",")
     names = sorted(module.name for module in pkgutil.iter_modules(heed.models.__path__) if module.name != "base")
-    return [f"{before}{comma}{one}" for one in _beginning(name, names)]
+    return [f"{before}{comma}{match}" for match in _beginning(name, names)]
 
 
 def complete_size(incomplete: str) -> list[str]:
@@ -145,8 +143,8 @@ def _files(incomplete: str) -> list[str]:
     if os.environ.get("_HEED_COMPLETE") != "complete_fish":
         return []
     folder, _, name = incomplete.rpartition("/")
-    found = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{name}*"))
-    return [f"{path}/" if os.path.isdir(path) else str(path) for path in found]
+    paths = sorted(Path(folder or ("/" if incomplete.startswith("/") else ".")).glob(f"{name}*"))
+    return [f"{path}/" if os.path.isdir(path) else str(path) for path in paths]
 
 
 RUN = argument(
@@ -177,9 +175,6 @@ _OPEN = option("Show the page in a browser.", "Output", "--open")
 _SPLIT = option("Set to score: test, valid or, for dates, unseen; not beside files.", metavar="NAME")
 _FORM = option("Format; by default from the ending of --out, else text.", "Output", "--as")
 _DRAWN = option("Write to a file: .html, .svg, .png, .pdf, .json, .txt.", "Output")
-_EDITS = option("Change attention weights (docs/looking.md); repeatable.", "View", "--edit", metavar="JSON|FILE")
-_TARGET = option("A label, TAG:WORD or TOKEN:POSITION; by default the answer.", "Score", "--for", metavar="NAME")
-_RATHER = option("Subtract the score of this label, tag or token.", "Score", metavar="NAME")
 Form = Literal["text", "html", "svg", "json"]
 _FIELDS = {
     "model": "model.name",
@@ -210,9 +205,9 @@ class DataOptions:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the configuration that were given."""
-        given = {"data.valid": held_out(self.valid), "data.test": split_files(self.test)}
-        given |= {full_name: getattr(self, name, None) for name, full_name in _FIELDS.items()}
-        return {name: value for name, value in given.items() if value is not None}
+        values = {"data.valid": held_out(self.valid), "data.test": split_files(self.test)}
+        values |= {full_name: getattr(self, name, None) for name, full_name in _FIELDS.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -250,7 +245,7 @@ class PredictOptions(Opening):
     bad_lines: Literal["error", "skip"] | None = option(
         "On an unusable line, stop or write an empty line; as in training by default.", "Files"
     )
-    sort_window: int = option("Lines sorted by length and computed together.", "Files", default=2_000, least=1)
+    sort_window: int = option("Lines sorted by length and computed together.", "Files", default=2_000, limits=(1, None))
     others: list[str] | None = _WITH
 
 
@@ -269,17 +264,14 @@ class HeadsOptions(Opening):
     """On what heads are scored."""
 
     split: str | None = _SPLIT
-    examples: int = option("At most N examples, evenly chosen.", default=500, least=1)
+    examples: int = option("At most N examples, evenly chosen.", default=500, limits=(1, None))
     as_json: bool = _JSON
 
 
 @dataclass(frozen=True)
 class AlignOptions(Opening):
-    """Which attention links words."""
+    """What is written where."""
 
-    layer: int | None = option("Layer from 0, negative from the end; see docs/alignment.md.", "Links")
-    head: str | None = option("Head from 0, or mean (over the heads).", "Links", metavar="N")
-    state: Literal["read", "written"] | None = option("The state after reading a word, or while writing it.", "Links")
     scores: bool = option("Write a score for each pair, a tab, and links with their weights.", "Output")
     out: Path | None = option("Write to this file instead of stdout.", "Output")
 
@@ -289,8 +281,8 @@ class ServeOptions(Opening):
     """Where and how a server listens."""
 
     open_it: bool = _OPEN
-    port: int = option("Port; 0 for a free one.", default=0, least=0, most=65_535)
-    minutes: float | None = option("Stop after N minutes without a request.", metavar="N", least=0.01)
+    port: int = option("Port; 0 for a free one.", default=0, limits=(0, 65_535))
+    minutes: float | None = option("Stop after N minutes without a request.", metavar="N", limits=(0.01, None))
     host: str = option("Address to listen on.", "Other machines", default="127.0.0.1", metavar="ADDRESS")
     token_file: Path | None = option("File with the token that requests must carry.", "Other machines")
     names: list[str] | None = option(
@@ -312,7 +304,7 @@ class Figure:
 
     def figure(self) -> dict[str, Any]:
         """The options of a picture that were given, by their names in Python."""
-        return typed(self, *(one.name for one in fields(Figure)))
+        return typed(self, *(field.name for field in fields(Figure)))
 
 
 @dataclass(frozen=True)
@@ -359,46 +351,27 @@ class CompareOptions(DataOptions):
         metavar="N,N,all",
     )
     minutes: float | None = option("Time budget of each run in minutes.", "Training")
-    seeds: int = option(
-        "Seeds of each model, 1 to N; tests then cover them.", "Training", default=1, least=1, most=1_000
-    )
+    seeds: int = option("Seeds of each model, 1 to N; tests then cover them.", "Training", default=1, limits=(1, 1_000))
     size: str | None = _SIZE
-    jobs: int | None = option("Train N runs at a time, spread over the GPUs.", "Training", least=1, most=1_000)
+    jobs: int | None = option("Train N runs at a time, spread over the GPUs.", "Training", limits=(1, 1_000))
     split: str | None = option("test by default, else valid; for dates also unseen.", "Comparison", metavar="NAME")
     baseline: str | None = option("Run to test the others against; the first by default.", "Comparison", metavar="RUN")
-    beam: int | None = option("Beam size for all runs; each run's own by default.", "Comparison", least=1, most=1_000)
-    threads: int | None = option("Threads for decoding; as in training by default.", "Comparison", least=1, most=1_024)
+    beam: int | None = option("Beam size for all runs; each run's own by default.", "Comparison", limits=(1, 1_000))
+    threads: int | None = option("Threads for decoding; as in training by default.", "Comparison", limits=(1, 1_024))
     device: str | None = option("Where to train and decode: auto, cpu, cuda:N or mps.", "Comparison", metavar="NAME")
     resamples: int | None = option(
-        "Resamples of the examples (evaluation.bootstrap by default).", "Comparison", least=1, most=1_000_000
+        "Resamples of the examples (evaluation.bootstrap by default).", "Comparison", limits=(1, 1_000_000)
     )
     out: Path | None = option(
         "Folder for compare.html, .tex, .csv, .json and new runs; for trained runs, also a .svg or .png.",
         "Output",
         metavar="PATH",
     )
-    sentences: int = option("Examples on the page.", "Output", default=15, least=0)
+    sentences: int = option("Examples on the page.", "Output", default=15, limits=(0, None))
     look: str | None = option("Also show the attention of every run for this text.", "Output")
     open_it: bool = _OPEN
     as_json: bool = _JSON
     force: bool = option("Use trained runs despite missing or altered files.")
-
-
-@dataclass(frozen=True)
-class View:
-    """What of a model's attention is shown."""
-
-    steps: bool = option("One frame per token read or written.", "View")
-    mechanism: str | None = option(
-        "Only this attention: cross, encoder, decoder, or an encoder's rollout.", "View", metavar="NAME"
-    )
-    layer: str | None = option("Layer from 0, negative from the end (default -1), or all.", "View", metavar="N")
-    head: str | None = option("Head from 0, mean (over the heads; default) or all.", "View", metavar="N")
-    overview: bool = option("Thumbnails of all layers and heads, or of the chosen ones.", "View")
-    sort: str | None = option(
-        "Order of the overview: entropy (smallest first) or untrained (largest distance).", "View", metavar="MEASURE"
-    )
-    edits: list[str] | None = _EDITS
 
 
 @dataclass(frozen=True)
@@ -412,47 +385,9 @@ class Weight:
     numpy: bool = option("With --number: print only the Python that computes it.", "View")
 
 
-@dataclass(frozen=True)
-class Patching:
-    """Which score is explained, of a model with which edits."""
-
-    target: str | None = _TARGET
-    rather_than: str | None = _RATHER
-    edits: list[str] | None = _EDITS
-
-
-@dataclass(frozen=True)
-class Attribution(Patching):
-    """How a score is attributed."""
-
-    method: Literal["ig", "grad", "gradxinput", "loo"] | None = option(
-        "Integrated gradients (the default), or another.", "Method"
-    )
-    baseline: str | None = option("With ig: mean (the default), zero or unknown.", "Method", metavar="NAME")
-    steps: int | None = option("With ig: steps; by default enough for an error of 1 %.", "Method", least=1)
-    without: Literal["deleted", "unknown", "mean"] | None = option(
-        "With loo: how a word is left out; deleted by default.", "Method"
-    )
-
-
-@dataclass(frozen=True)
-class Lens:
-    """Edits of the model that is read."""
-
-    edits: list[str] | None = _EDITS
-
-
-@dataclass(frozen=True)
-class Beams(Lens):
-    """Which candidates are shown."""
-
-    beam_size: int | None = option("Beam size; the run's by default.", "View", "--beam", least=1, most=1_000)
-    every: bool = option("Also the candidates that were dropped.", "View", "--all")
-
-
 def typed(options: Any, *names: str) -> dict[str, Any]:
     """The options that were given, by their names in Python; of some `names` only."""
-    every = {one.name: getattr(options, one.name) for one in fields(options)}
+    every = {field.name: getattr(options, field.name) for field in fields(options)}
     return {name: value for name, value in every.items() if _is_given(value) and name in (names or every)}
 
 
@@ -464,37 +399,37 @@ def _is_given(value: Any) -> bool:
 def spread(function: Callable[..., None]) -> Callable[..., None]:
     """The command of a function: a dataclass among its parameters stands for an option for each field.
 
-    A parameter `flags` stands for the options that tasks add to the command of this name; it gets those given.
+    A parameter `flags` stands for the `Flag`s of the command of this name; it gets the values of those given.
     """
     hints, parameters = get_type_hints(function), list[inspect.Parameter]()
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    owners: dict[str, tuple[Flag, list[str]]] = {}
-    for task in task_names() if "flags" in hints else ():
-        for flag in spec_of(task).flags_of(function.__name__):
-            owners.setdefault(flag.key, (flag, []))[1].append(task)
+    flags: dict[str, tuple[Flag, list[str]]] = {}  # each with the tasks that have it, unless all have it
+    if "flags" in hints:
+        flags |= {flag.key: (flag, []) for flag in shared_flags(function.__name__)}
+        for task in task_names():
+            for flag in spec_of(task).flags_of(function.__name__):
+                flags.setdefault(flag.key, (flag, []))[1].append(task)
     for name, parameter in inspect.signature(function).parameters.items():
         if name in groups:
-            kinds = get_type_hints(groups[name])
-            parameters += [_parameter(one.name, kinds[one.name], one) for one in fields(groups[name])]
+            types = get_type_hints(groups[name])
+            parameters += [_parameter(field.name, types[field.name], field) for field in fields(groups[name])]
         elif name == "flags":
-            parameters += [_of_flag(flag, tasks) for flag, tasks in owners.values()]
+            parameters += [_of_flag(flag, tasks) for flag, tasks in flags.values()]
         else:
             parameters.append(_parameter(name, hints[name], parameter.default))
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        own = {name: value for name, value in values.items() if name in hints}
+        arguments = {name: value for name, value in values.items() if name in hints}
         for name, group in groups.items():
-            own[name] = group(**{one.name: values[one.name] for one in fields(group)})
+            arguments[name] = group(**{field.name: values[field.name] for field in fields(group)})
         if "flags" in hints:
-            own["flags"] = {}
-            for key, (flag, _) in owners.items():
-                if _is_given(value := values[key]):
-                    own["flags"][flag.name] = tuple(value) if flag.several else value
-        function(**own)
+            typed_flags = [(flag, values[key]) for key, (flag, _) in flags.items() if _is_given(values[key])]
+            arguments["flags"] = {flag.name: _value(flag, value) for flag, value in typed_flags}
+        function(**arguments)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command
 
 
@@ -502,7 +437,7 @@ _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
 
 
 def _parameter(name: str, hint: Any, described: Any) -> inspect.Parameter:
-    """A parameter as typer reads it; `described` is what `option` or `argument` made."""
+    """A parameter as typer reads it; `described` is what `option` or `argument` returned."""
     kind, default = hint, described.default
     while get_origin(kind) in (Union, UnionType, list):
         kind = get_args(kind)[0]
@@ -517,22 +452,41 @@ def _parameter(name: str, hint: Any, described: Any) -> inspect.Parameter:
 
 
 def _of_flag(flag: Flag, tasks: list[str]) -> inspect.Parameter:
-    """The option of some tasks."""
-    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
-    kind = list[kind] if flag.several else kind
+    """The option of some tasks, or of all."""
+    kind: Any = flag.type
+    if flag.choices:
+        kind = str if kind is int else Literal[flag.choices]
     others = [name for name in task_names() if name not in tasks]
-    start, named = ("For", tasks) if len(tasks) <= len(others) or not others else ("For all but", others)
-    group = f"{start} {' and '.join(', '.join(named).rsplit(', ', 1))}"
-    metavar = flag.metavar or None
-    described = option(flag.help, group, f"--{flag.name}", metavar=metavar, least=flag.least, most=flag.most)
+    start, names = ("For", tasks) if len(tasks) <= len(others) or not others else ("For all but", others)
+    group = flag.group or f"{start} {' and '.join(', '.join(names).rsplit(', ', 1))}"
+    metavar = flag.metavar or ("N" if flag.type is int else None)
+    described = option(flag.help, group, f"--{flag.name}", metavar=metavar, limits=flag.limits)
+    kind = list[kind] if flag.several else kind
     return _parameter(flag.key, kind if kind is bool else kind | None, described)
+
+
+def _value(flag: Flag, value: Any) -> Any:
+    """The value of a flag from what typer read.
+
+    Raises:
+        ConfigError: It is neither a number nor one of the words.
+    """
+    if flag.several:
+        return tuple(value)
+    if flag.type is not int or not flag.choices or value in flag.choices:
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        expected = " or ".join(", ".join(["a number", *flag.choices]).rsplit(", ", 1))
+        raise ConfigError(f"--{flag.name} is '{value}'; give {expected}") from None
 
 
 def split_files(files: list[str] | None) -> list[str] | None:
     """The files of an option; `--valid a --valid b` and `--valid a,b` are the same."""
     if files is None:
         return None
-    return [name for given in files for name in ([given] if os.path.exists(given) else given.split(","))]
+    return [name for value in files for name in ([value] if os.path.exists(value) else value.split(","))]
 
 
 def held_out(files: list[str] | None) -> list[str] | int | None:

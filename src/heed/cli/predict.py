@@ -56,7 +56,7 @@ class Unseen:
     def add(self, pieces: Sequence[str]) -> None:
         """Count pieces."""
         self._total += len(pieces)
-        for piece in (shown for one in pieces for shown in some_pieces([one])):
+        for piece in (shown for unseen in pieces for shown in some_pieces([unseen])):
             if piece in self._counts or len(self._counts) < _DISTINCT:
                 self._counts[piece] += 1
 
@@ -126,7 +126,7 @@ class Answering:
         """
         answers: list[Written] = []
         for batch in self._expected(batches, where, None):
-            filled = [(number, one) for number, one in batch if isinstance(one, BadLine) or "".join(one).strip()]
+            filled = [(number, text) for number, text in batch if isinstance(text, BadLine) or "".join(text).strip()]
             place = partial(_place, where, False)
             answers += (written for _, written in self._answered(filled, place) if written is not _EMPTY)
         for written in sorted(answers, key=lambda written: -written.uncertainty):
@@ -171,8 +171,8 @@ class Answering:
 
     def _grown(self, batch: list[Numbered], place: _Place, single: bool) -> Iterator[tuple[Any, Written]]:
         """As `_answered`, one by one, each written piece by piece; a single text's answer keeps its line breaks."""
-        for one in batch:
-            inputs, final = self._read([one], place)
+        for numbered in batch:
+            inputs, final = self._read([numbered], place)
             if final is not None:
                 raise final
             number, text = inputs[0]
@@ -215,12 +215,12 @@ class Answering:
             if _is_of_all(error):
                 raise
             problem = error
-        rest = inputs[done:]
-        if len(rest) > 1:
-            yield from self._each(rest[: len(rest) // 2], place)
-            yield from self._each(rest[len(rest) // 2 :], place)
+        unanswered = inputs[done:]
+        if len(unanswered) > 1:
+            yield from self._each(unanswered[: len(unanswered) // 2], place)
+            yield from self._each(unanswered[len(unanswered) // 2 :], place)
             return
-        number = rest[0][0]
+        number = unanswered[0][0]
         self.findings.refuse(type(problem)(f"{place(number)}: {problem}"), number)
         yield _EMPTY
 
@@ -252,13 +252,13 @@ SOME_BAD = 4
 _HINT = "--bad-lines skip writes an empty line in its place and continues"
 
 
-def outputs_of(run: Run, given: dict[str, Any]) -> Outputs:
+def outputs_of(run: Run, options: dict[str, Any]) -> Outputs:
     """The outputs of a run for the options typed.
 
     Raises:
         ConfigError: The task does not predict, or an option does not apply to it.
     """
-    outputs: Outputs = capability(run, "outputs").outputs(options_of(run.config.task, "predict", given))
+    outputs: Outputs = capability(run, "outputs").outputs(options_of(run.config.task, "predict", options))
     return outputs
 
 
@@ -309,7 +309,7 @@ def run_predict(names: list[str], texts: list[str], options: PredictOptions, fla
 def ask(outputs: TextOutputs) -> None:
     """Answer typed texts until an empty line or the end of input."""
     print(f"Type {outputs.asks}; an empty line ends.")
-    said: set[str] = set()
+    printed: set[str] = set()
     while True:
         try:
             text = input("> ")
@@ -327,9 +327,9 @@ def ask(outputs: TextOutputs) -> None:
         if unknown := outputs.unknown_in(read):
             print(f"never seen in training: {' '.join(some_pieces(unknown))}")
         for note in outputs.notes():
-            if note not in said:
+            if note not in printed:
                 print(note)
-                said.add(note)
+                printed.add(note)
 
 
 def _show(outputs: TextOutputs, text: Any) -> None:
@@ -352,13 +352,13 @@ def _file(run: Run, outputs: FileOutputs, texts: list[str], options: PredictOpti
 
 def _answer_file(answering: Answering, path: Path | None, out: Path | None, window: int) -> None:
     """Answer a file of lines, of columns or of JSON lines, or standard input."""
-    found = None if path is None else answering.outputs.inputs(path, answering.findings)
-    if found is None:
+    read = None if path is None else answering.outputs.inputs(path, answering.findings)
+    if read is None:
         name = "stdin" if path is None else f"'{path}'"
         _answer(answering, incoming(path, answering.findings, window), name, out)
     else:
-        say([found[1]])
-        _answer(answering, in_batches(found[0], window), f"'{path}'", out)
+        say([read[1]])
+        _answer(answering, in_batches(read[0], window), f"'{path}'", out)
 
 
 def _answer(

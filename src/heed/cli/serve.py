@@ -43,9 +43,9 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
     runs = open_runs(names or [newest_or_example()], options.force, options.device)
     listening = _listen(options)
     host, port = listening.getsockname()[:2]
-    here = f"[{host}]" if ":" in host else host
-    own = [f"{name}:{port}" for name in dict.fromkeys(("127.0.0.1", "localhost", here, options.host))]
-    guard = Server(runs).app([name.lower() for name in (*own, *(options.names or ()))], token)
+    address = f"[{host}]" if ":" in host else host
+    local = [f"{name}:{port}" for name in dict.fromkeys(("127.0.0.1", "localhost", address, options.host))]
+    guard = Server(runs).app([name.lower() for name in (*local, *(options.names or ()))], token)
     serving = uvicorn.Server(
         uvicorn.Config(
             guard,
@@ -59,9 +59,9 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
             limit_concurrency=_CONNECTIONS,
         )
     )
-    link = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else here}:{port}/"
+    link = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else address}:{port}/"
     secret = "" if options.token_file else f"#{token}"
-    print(f"{', '.join(one.name for one in runs)}: {link}{secret}\nCtrl-C ends it.", flush=True)
+    print(f"{', '.join(run.name for run in runs)}: {link}{secret}\nCtrl-C ends it.", flush=True)
     if options.open_it:
         webbrowser.open(f"{link}#{token}")
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # a client that goes away is no reason for a warning
@@ -110,10 +110,10 @@ def _token(options: ServeOptions) -> str:
 def _listen(options: ServeOptions) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind, protocol)  # without the protocol, asyncio leaves Nagle's 40 ms on
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-        made.listen(_BACKLOG)  # who asks before the server runs waits a moment
+        listening = socket.socket(family, kind, protocol)  # without the protocol, asyncio leaves Nagle's 40 ms on
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)  # clients that connect before the server runs wait a moment
     except OSError as error:
         raise ConfigError(f"--host {options.host} --port {options.port}: {error.strerror or error}") from None
-    return made
+    return listening

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from heed.attention import SCORES
 from heed.cli.options import LessonOptions, typed
 from heed.cli.terminal import form_of, interactive, say, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError, suggest
-from heed.models.base import Body, ModelConfig, TextEncoder
-from heed.registry import bodies_of, list_models, model_names
 from heed.show.scene import check_figure
-from heed.tasks import config_class, spec_of, task_names
+from heed.storage.files import read_object
 
 
 def run_lesson_command(name: str | None, options: LessonOptions, figure: dict[str, Any]) -> None:
@@ -83,79 +82,18 @@ def _page(lesson: Any) -> None:
         show_drawing(f"\n{lesson.stage_text(stage.name, width(), use_color())}")
 
 
-_NAME = 16
-"""Columns of the names of models and fields."""
-
-
-def models_table() -> str:
-    """All models by task: name, description and paper."""
-    blocks = []
-    for task in task_names():
-        default = config_class(task).model_fields["model"].get_default(call_default_factory=True).name
-        lines = [f"{task}: {spec_of(task).summary}"]
-        for name, body in list_models():
-            if _fits(task, body):
-                mark = "*" if name == default else " "
-                lines.append(f"{mark} {name:<{_NAME - 1}}{body.summary:<39} {body.paper}")
-        blocks.append("\n".join(lines))
-    blocks.append("* the default model\nheed models NAME shows the fields and sizes of a model.")
-    return "\n\n".join(blocks)
-
-
-def model_text(name: str) -> str:
-    """The fields and sizes of one model, for each kind of task that can use it.
+def models_text(name: str | None, scores: bool) -> str:
+    """All models by task, or the fields and sizes of one, or the attention scores; `docs/generate.py` writes them.
 
     Raises:
         ConfigError: There is no such model.
     """
-    bodies = bodies_of(name)
-    if not bodies:
-        raise ConfigError(f"unknown model '{name}'{suggest(name, model_names())}")
-    return "\n\n".join(_body_text(name, body) for body in bodies)
-
-
-def list_scores_text() -> str:
-    """The table of attention scores: name, formula, source."""
-    rows = [("name", "score of query q and key k", "source"), *((n, s.formula, s.source) for n, s in SCORES.items())]
-    return "\n".join(f"{name:<12} {formula:<34} {source}" for name, formula, source in rows)
-
-
-def _fits(task: str, body: type[Body]) -> bool:
-    """True if a task can use a model."""
-    spec, reads_whole = spec_of(task), issubclass(body, TextEncoder)  # it gives one vector for each text
-    framed = getattr(body, "framed", False) or not spec.framed
-    return body.interface in spec.interfaces and not (spec.per_token and reads_whole) and framed
-
-
-def _body_text(name: str, body: type[Body]) -> str:
-    tasks = ", ".join(task for task in task_names() if _fits(task, body))
-    lines = [f"{name} for {tasks}: {body.summary} ({body.paper})", "", f"  {'field':<22}{'default':<14}meaning"]
-    for field, info in body.config_class.model_fields.items():
-        default = "from the data" if info.is_required() else _written(info.default)
-        lines += _wrapped(f"  {field:<22}{default:<14}", " ".join((info.description or "").split()), 38)
-    lines += ["", f"  {'size':<22}fields that differ from the defaults"]
-    for size, fields in body.config_class.sizes.items():
-        changes = ", ".join(f"{key} {_written(value)}" for key, value in fields.items())
-        lines += _wrapped(f"  {size:<22}", changes or f"none{_whose(body.config_class)}", 24)
-    return "\n".join(lines)
-
-
-def _whose(config: type[ModelConfig]) -> str:
-    """The remark on the defaults in the docstring of a configuration."""
-    first = (config.__doc__ or "").partition("\n\n")[0]
-    said = " ".join(first.split()).partition("; ")[2].rstrip(".")
-    return f"; {said}" if said else ""
-
-
-def _written(value: Any) -> str:
-    """A value in YAML notation."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(list(value) if isinstance(value, tuple) else value)
-
-
-def _wrapped(start: str, text: str, indent: int) -> list[str]:
-    """`start` and a text, wrapped to the width of the terminal."""
-    return textwrap.wrap(
-        text, max(60, width()), initial_indent=start, subsequent_indent=" " * indent, break_long_words=False
-    ) or [start.rstrip()]
+    tables = read_object(Path(__file__).with_name("models.json"))
+    if scores or name is None:
+        return str(tables["scores" if scores else "models"])
+    if name not in tables["fields"]:
+        raise ConfigError(f"unknown model '{name}'{suggest(name, tables['fields'])}")
+    columns, wrap = max(60, width()), partial(textwrap.wrap, break_long_words=False)
+    rows = tables["fields"][name]  # each: its beginning, a text to wrap, and the indent of further lines
+    lines = (wrap(text, columns, initial_indent=start, subsequent_indent=" " * indent) for start, text, indent in rows)
+    return "\n".join(line for (start, _, _), row in zip(rows, lines, strict=True) for line in row or [start.rstrip()])

@@ -96,14 +96,6 @@ def say(messages: Iterable[str]) -> None:
         print(f"heed: {escaped(message)}", file=sys.stderr)
 
 
-def number(option: str, text: str, expected: str) -> int:
-    """The value of an option that is a whole number or a word; a `ConfigError` says what is `expected`."""
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(f"--{option} is '{text}'; give {expected}") from None
-
-
 def drawing_form(drawing: Drawing) -> str:
     """The format of a drawing.
 

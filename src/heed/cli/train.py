@@ -1,8 +1,9 @@
-"""The commands train and check, and the settings that they print."""
+"""The commands train, check and demo: settings from words, training, and what is printed before and after it."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -12,17 +13,21 @@ from typing import Any
 
 from heed import folder
 from heed.cli.options import DataOptions, TrainOptions
-from heed.cli.terminal import show, write_output
+from heed.cli.predict import ask, outputs_of
+from heed.cli.terminal import interactive, show, show_drawing, use_color, width, write_output
 from heed.config import RunConfig, apply_overrides, read_config
 from heed.config.sections import sections_with
+from heed.data.embedded.pairs import LANGUAGES
 from heed.errors import ConfigError, DataError, HeedError, suggest
+from heed.evaluation.significance import Interval
 from heed.folder import CONFIG
 from heed.runs.card import scores_text
 from heed.runs.prepare import settings_text
 from heed.runs.resume import check_run
-from heed.runs.train import forecast, train_config
+from heed.runs.train import TrainingEvent, forecast, train_config
 from heed.storage.disk import check_output
-from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
+from heed.tasks import DEFAULT, capability, check_config, config_class, spec_of, task_class, task_names, with_paths
+from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.transfer import start_command
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
@@ -35,9 +40,9 @@ def settings_from(words: list[str], fields: Mapping[str, Any]) -> RunConfig:
     Raises:
         ConfigError: The first word is neither a configuration nor a task, or a field is wrong.
     """
-    first, *rest = words
-    overrides = [word for word in rest if _is_field(word)]
-    files = [word for word in rest if not _is_field(word)]
+    first, *others = words
+    overrides = [word for word in others if _is_field(word)]
+    files = [word for word in others if not _is_field(word)]
     values: dict[str, Any]
     if first.endswith((".yaml", ".yml")):
         if files:
@@ -183,3 +188,83 @@ def run_train(words: list[str], options: TrainOptions) -> None:
     show(scores_text(run, run.report["scores"]))
     use = spec_of(run.config.task).next_command.format(run=shell_word(run.folder))
     print(f"\nrun folder: {run.folder}\nnext: {use}", file=sys.stderr)
+
+
+_EXAMPLE, _ANSWER = "sábado, 9 de mayo de 1998", "1998-05-09"
+
+
+def run_demo(minutes: float, seed: int, out: Path | None) -> None:
+    """Train a model that converts dates to ISO, show a map of its attention within seconds, and report the results."""
+    settings = {"data": {"name": "dates"}, "training": {"minutes": minutes, "seed": seed}}
+    config = check_config({"task": "translation", **settings}, "command line")
+    print(
+        f"heed learns to read dates as people write them in {len(LANGUAGES)} languages and to write them as "
+        f"YYYY-MM-DD.\nIt is never told which characters are the year, the month or the day. "
+        f"This takes about {minutes:g} minutes.\n",
+        flush=True,
+    )
+    shown: list[bool] = []
+
+    def early_map(event: TrainingEvent) -> None:
+        run, scores = event.run, event.scores
+        if shown or run is None:
+            return
+        shown.append(True)
+        print(
+            f"\nAfter {event.seconds:.0f} s (including set-up) it writes {scores['exact_match']:.0%} of held-out dates "
+            f"and {scores['token_accuracy']:.0%} of their characters correctly.\n"
+            f"Its attention now, as it is made to write {_ANSWER} (later the matching field should have most weight):\n"
+        )
+        show_drawing(capability(run, "look").look(_EXAMPLE, target=_ANSWER).text(width(), use_color()) + " \n")
+
+    run, result = train_config(config, out, TerminalReporter(), callback=early_map)
+    if run is None:
+        print(f"\nStopped and saved. Resume with:  heed train {shell_word(result.folder)} --resume")
+        raise SystemExit(130)
+    _report_dates(run)
+    if interactive():
+        print("\nTry one of your own, in any of these languages:", ", ".join(LANGUAGES))
+        outputs = outputs_of(run, {})
+        assert isinstance(outputs, TextOutputs)
+        ask(outputs)
+    folder = shell_word(run.folder)
+    print(
+        f"\nThe run is in {run.folder}. Next:\n"
+        f"  heed look {folder} '{_EXAMPLE}' --steps\n"
+        f"  heed look {folder} '{_EXAMPLE}' --open\n"
+        f"  heed predict {folder} '3 mars 2024'\n"
+        f"  heed evaluate {folder}\n"
+        f"  heed train CONFIG.yaml        (configurations to start from: examples/)"
+    )
+
+
+def _report_dates(run: Any) -> None:
+    scores = run.report["scores"]
+    test, unseen = scores["test"], scores.get("unseen")
+    print(f"\nExactly right on {test['examples']} held-out dates: {_interval(test['exact_match'])}")
+    if unseen is not None:
+        languages = ", ".join(sorted({p.origin.split(":")[1] for p in run.task.splits.examples["unseen"]}))
+        print(f"In languages it never saw ({languages}): {_interval(unseen['exact_match'])}")
+    print(
+        f"Characters of year, month and day whose largest weight is outside the matching part of the input: "
+        f"{_interval(test['alignment_error'])}"
+    )
+    pairs = run.task.splits.examples["test"]
+    outputs = run.predict([pair.source for pair in pairs])
+    right = [pair for pair, out in zip(pairs, outputs, strict=True) if pair.target == out.text]
+    if right:
+        example = max(right, key=lambda pair: (pair.origin.endswith("full"), pair.origin.split(":")[1] == "es"))
+        print("\nA held-out date that it reads correctly:\n")
+        show_drawing(run.look(example.source).text(width(), use_color()))
+    print(f"\n{run.equal_weights()}")
+    misses = [(pair, out) for pair, out in zip(pairs, outputs, strict=True) if pair.target != out.text]
+    if misses:
+        worst, out = max(misses, key=lambda miss: miss[1].log_prob)
+        print(f"\nIts most confident error ({len(misses)} in total):")
+        print(f"  {worst.source}  ({worst.origin})\n  should be {worst.target}, but it wrote {out.text}")
+    else:
+        print("\nIt got every held-out date right.")
+
+
+def _interval(values: dict[str, float]) -> Interval:
+    return Interval(*(values.get(name, math.nan) for name in ("value", "low", "high")))

@@ -18,8 +18,8 @@ from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.evaluation.text_scores import ROUGE
-from heed.runs.advice import ENOUGH_PASSES, enough_updates
 from heed.runs.loading import load
+from heed.runs.train import ENOUGH_PASSES, enough_updates
 from heed.tasks import capability
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import Log

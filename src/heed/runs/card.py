@@ -39,8 +39,8 @@ def write_card(run: Run) -> None:
     """Write the model card, `README.md`, and the training curves it shows, `curves.svg`."""
     path, report, config = run.folder, run.report, run.config
     training, spec = report["training"], spec_of(config.task)
-    where, here = _place(path)
-    place = shell_word(Path(where))
+    name, directory = _place(path)
+    place = shell_word(Path(name))
     examples = ", ".join(f"{counted(counts['examples'], spec.unit)} ({n})" for n, counts in report["data"].items())
     tested = {k: v for k, v in report["scores"].items() if "examples" in v or "baselines" in v}
     card = [
@@ -61,7 +61,7 @@ def write_card(run: Run) -> None:
         *_curves(path, config),
         *command_lines(
             (use.format(run=place) for use in (*spec.uses, _CURVES_SHOWN)),
-            f"{here}; elsewhere, give the path of this folder instead of {code_span(place)}",
+            f"{directory}; elsewhere, give the path of this folder instead of {code_span(place)}",
         ),
     ]
     write_whole(path / CARD, lambda part: part.write_text("\n".join(card) + "\n", encoding="utf-8"))

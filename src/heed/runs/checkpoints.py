@@ -48,7 +48,7 @@ class Imported:
     """A checkpoint imported as a run."""
 
     run: Run
-    found: str  # description of where the checkpoint was found
+    place: str  # description of where the checkpoint was found
     architecture: str  # the class of its model
     unused: tuple[str, ...]  # tensors of the checkpoint that the run does not use
     remarks: tuple[str, ...] = ()  # further remarks on the checkpoint
@@ -56,14 +56,14 @@ class Imported:
     def __str__(self) -> str:
         run, spec = self.run, spec_of(self.run.config.task)
         vocabularies = [
-            f"{one.vocab_size:,} tokens{'' if role == 'tokens' else f' ({role})'}"
-            for role, one in run.task.tokenizers().items()
+            f"{tokenizer.vocab_size:,} tokens{'' if role == 'tokens' else f' ({role})'}"
+            for role, tokenizer in run.task.tokenizers().items()
         ]
         unused = f"{counted(len(self.unused), 'tensor')} not used: {', '.join(self.unused[:_SHOWN])}"
         more = f" and {len(self.unused) - _SHOWN:,} more" if len(self.unused) > _SHOWN else ""
         return "\n".join(
             [
-                f"found {self.found}",
+                f"found {self.place}",
                 f"{self.architecture}: a run of {run.config.task.replace('_', ' ')}, model {run.config.model.name}, "
                 + ", ".join([f"{run.report['parameters']:,} parameters", *vocabularies]),
                 *self.remarks,
@@ -75,24 +75,24 @@ class Imported:
 
 
 def import_checkpoint(
-    source: str | Path, out: str | Path | None = None, given: Mapping[str, Any] | None = None
+    source: str | Path, out: str | Path | None = None, sections: Mapping[str, Any] | None = None
 ) -> Imported:
     """Make a run folder from a checkpoint.
 
     Args:
         source: A folder, or a name on the Hub.
         out: The folder to make; `runs/<name>-<model>-<n>` by default.
-        given: Sections of the configuration, with fields that are not determined by the checkpoint.
+        sections: Sections of the configuration, with fields that are not determined by the checkpoint.
 
     Raises:
         RunError: A file is missing or damaged, a tensor is missing or has another shape, or the folder exists.
         ConfigError: An architecture, a field or a tokenizer that heed lacks; the message names it.
     """
-    folder, found = find_checkpoint(source)
+    folder, place = find_checkpoint(source)
     checkpoint = Checkpoint.open(folder)
     name = folder.resolve().name if os.path.exists(source) else str(source)
     task_name = _task_of(checkpoint)
-    run, loaded = build(checkpoint, task_name, name, given)
+    run, loaded = build(checkpoint, task_name, name, sections)
     needed = sum(tensor.nbytes for tensor in run.model.state_dict().values())
     with folders.create_whole(out, run.config, needed) as (path, part):
         run.folder = path
@@ -102,12 +102,11 @@ def import_checkpoint(
         write_config(run.config, part / folders.CONFIG)
         origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
         versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
-        known = about(run.task, run.model)
-        run.report = {**known, "imported": origin, "data": {}, "scores": {}, "versions": versions}
+        run.report = {**about(run.task, run.model), "imported": origin, "data": {}, "scores": {}, "versions": versions}
         folders.write_report(part, run.report)
         _write_card(run, name, checkpoint, part)
     remarks = (*checkpoint.remarks, *HEADS[spec_of(task_name).checkpoints].remarks(checkpoint))
-    return Imported(run, found, checkpoint.architecture, loaded.unused, remarks)
+    return Imported(run, place, checkpoint.architecture, loaded.unused, remarks)
 
 
 def import_model(
@@ -128,17 +127,17 @@ def import_model(
         RunError: A file is missing or damaged, or the folder exists.
         ConfigError: An architecture, a field or a tokenizer that heed lacks; the message names it.
     """
-    given: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     for name, value in (settings or {}).items():
-        set_field(given, name, value)
-    imported = import_checkpoint(source, out, given)
+        set_field(sections, name, value)
+    imported = import_checkpoint(source, out, sections)
     if not quiet:
         print(imported)
     return imported.run
 
 
 def build(
-    checkpoint: Checkpoint, task_name: str, name: str, given: Mapping[str, Any] | None = None
+    checkpoint: Checkpoint, task_name: str, name: str, settings: Mapping[str, Any] | None = None
 ) -> tuple[Run, Loaded]:
     """The run of a checkpoint, not yet in a folder, and the tensors loaded.
 
@@ -159,7 +158,7 @@ def build(
         "tokenizer": {**_tokenizer_section(checkpoint), **sections.get("tokenizer", {})},
         "model": {"name": family.model, "size": "base", **fields},
     }
-    config = check_config(_with_given(values, given or {}), str(checkpoint.folder / CONFIG))
+    config = check_config(_with_settings(values, settings or {}), str(checkpoint.folder / CONFIG))
     task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
     body, _ = task.model_and_head()
     table = kind.placed(family.table(Wanted(body, heads, checkpoint.tied)))
@@ -180,17 +179,17 @@ def _task_of(checkpoint: Checkpoint) -> str:
     """The task that a checkpoint is for, by its heads."""
     tasks = {spec_of(task).checkpoints: task for task in task_names()}
     if (name := heads_of(checkpoint.architecture)) is None or name not in tasks:
-        known = [one for one in checkpoint.family.architectures.values() if heads_of(one) in tasks]
+        supported = [name for name in checkpoint.family.architectures.values() if heads_of(name) in tasks]
         raise ConfigError(
             f"{checkpoint.folder / CONFIG}: the architecture {checkpoint.architecture} is for a task that heed "
-            f"does not have; supported architectures of {checkpoint.family.model_type}: {', '.join(known)}"
+            f"does not have; supported architectures of {checkpoint.family.model_type}: {', '.join(supported)}"
         )
     return tasks[name]
 
 
-def _with_given(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _with_settings(values: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with the user's fields; a ConfigError for a field that the checkpoint determines."""
-    for section, fields in given.items():
+    for section, fields in settings.items():
         if section not in _OPEN or not isinstance(fields, dict):
             name = f"{section}.{next(iter(fields))}" if isinstance(fields, dict) and fields else section
             raise ConfigError(
@@ -202,15 +201,14 @@ def _with_given(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def _tokenizer_section(checkpoint: Checkpoint) -> dict[str, Any]:
-    if (one := next(iter(checkpoint.tokenizers.values()), None)) is None:
+    if (tokenizer := next(iter(checkpoint.tokenizers.values()), None)) is None:
         return {}  # an image model
     forms = (("nfkc", "\ufb01", "fi"), ("nfc", "e\u0301", "\u00e9"))
-    found = (name for name, given, normal in forms if one.normalize(given) == normal)
     return {
-        "kind": kind_of(one),
-        "vocab_size": max(5, one.vocab_size),
-        "lowercase": one.lowercases,
-        "normalization": next(found, "none"),
+        "kind": kind_of(tokenizer),
+        "vocab_size": max(5, tokenizer.vocab_size),
+        "lowercase": tokenizer.lowercases,
+        "normalization": next((n for n, text, normal in forms if tokenizer.normalize(text) == normal), "none"),
     }
 
 
@@ -348,13 +346,12 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
-    wanted = Wanted(exportable.body, exportable.heads, exportable.tied)
-    table = kind.placed(family.read(final / CONFIG, settings).table(wanted))
+    layout = Wanted(exportable.body, exportable.heads, exportable.tied)
+    table = kind.placed(family.read(final / CONFIG, settings).table(layout))
     model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
     tensors = {name.removeprefix(bare): tensor.cpu() for name, tensor in store(table, model.state_dict()).items()}
-    known = {name for line in table for name in line.ours}
-    missing = exportable.held(unshared(model)).keys() - known
+    missing = exportable.held(unshared(model)).keys() - {name for line in table for name in line.ours}
     assert not missing, f"the table has no line for {sorted(missing)}"
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
     needed = sum(tensor.nbytes for tensor in tensors.values())
@@ -371,10 +368,10 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:
     """The tokenizers with what their files said, and the checkpoint that they are from ("" for this run's own)."""
-    own = exportable.tokenizers
-    files = {} if origin is None else {role: origin.files_of(tokenizer) for role, tokenizer in own.items()}
+    tokenizers = exportable.tokenizers
+    files = {} if origin is None else {role: origin.files_of(tokenizer) for role, tokenizer in tokenizers.items()}
     source = "" if origin is None or None in files.values() else origin.source
-    return {role: (tokenizer, (source and files[role]) or {}) for role, tokenizer in own.items()}, source
+    return {role: (tokenizer, (source and files[role]) or {}) for role, tokenizer in tokenizers.items()}, source
 
 
 def _family(
@@ -383,17 +380,18 @@ def _family(
     """The family to write a run as: that of its original checkpoint, or the first that can express it."""
     fitting = [family for family in FAMILIES if family.model == run.config.model.name]
     if not fitting:
-        known = ", ".join(dict.fromkeys(family.model for family in FAMILIES))
-        raise ConfigError(f"model '{run.config.model.name}' cannot be exported to huggingface; these can: {known}")
+        models = ", ".join(dict.fromkeys(family.model for family in FAMILIES))
+        raise ConfigError(f"model '{run.config.model.name}' cannot be exported to huggingface; these can: {models}")
     if origin is not None:
         fitting.sort(key=lambda family: family.model_type != origin.family)
     refused: list[ConfigError] = []
     for family in fitting:
         try:
             if exportable.label_bias is not None and exportable.label_bias != family.label_bias:
-                own, theirs = (str(one).lower() for one in (exportable.label_bias, family.label_bias))
+                ours, theirs = (str(bias).lower() for bias in (exportable.label_bias, family.label_bias))
                 raise ConfigError(
-                    f"{family.model_type} cannot express model.output_bias={own}: train with model.output_bias={theirs}"
+                    f"{family.model_type} cannot express model.output_bias={ours}: train with "
+                    f"model.output_bias={theirs}"
                 )
             family.check(exportable.body, exportable.heads)
             return family, family.settings(exportable.body, exportable.heads, vocabularies)
@@ -433,18 +431,18 @@ def _check(run: Run, kind: Heads, part: Path) -> float:
             raise _differs(f"its {role} differ: {tokenizer.first_difference(other)}")
         for text in _TEXTS:
             if (a := tokenizer.encode(text).ids) != (b := other.encode(text).ids):
-                pieces = [[one.token(i) for i in ids] for one, ids in ((tokenizer, a), (other, b))]
+                pieces = [[reader.token(i) for i in ids] for reader, ids in ((tokenizer, a), (other, b))]
                 raise _differs(f"it splits {text!r} into {pieces[1]} instead of {pieces[0]}")
-    bodies: list[Any] = [one.task.body(one.model).cpu().eval() for one in (run, again)]
+    bodies: list[Any] = [each.task.body(each.model).cpu().eval() for each in (run, again)]
     example = bodies[0].example(bodies[0].config, 1)
     with torch.no_grad():
         a, b = (body(**example) for body in bodies)
     difference = float((a - b).abs().max()) if a.shape == b.shape else float("inf")
     if not difference <= _CLOSE:
         raise _differs(f"a state of its body differs by {difference:.2g}")
-    own, others = exportable.held(unshared(run.model)), again.model.state_dict()
-    for name, tensor in own.items():
-        theirs = others.get(name)
+    read_back = again.model.state_dict()
+    for name, tensor in exportable.held(unshared(run.model)).items():
+        theirs = read_back.get(name)
         if theirs is None or theirs.shape != tensor.shape:
             raise _differs(f"tensor '{name}' is missing or has another shape")
         if tensor.dim() and not torch.equal(tensor.cpu(), theirs):

@@ -84,14 +84,14 @@ class Heads:
         head = f"{score}; the change without each head with its 95 % interval, {mark}"
         return "\n".join([head, "", *map(self._line, self.heads)])
 
-    def _line(self, one: HeadEffect) -> str:
+    def _line(self, effect: HeadEffect) -> str:
         """Place, change of the score, change of the loss, and what the head looks at."""
-        mark, span = "*" if one.matters else " ", self.measure.ends(one.change.low, one.change.high, "+")
-        change = f"{self.measure.text(one.change.value, '+'):>8} {mark} {span}"
-        loss = "" if one.loss is None else f"loss {one.loss.value:+.4f} [{ends(vars(one.loss), '+.4f')}]"
-        looks = f"{one.looks_at} {one.share:.0%}" if one.looks_at else ""
+        mark, span = "*" if effect.matters else " ", self.measure.ends(effect.change.low, effect.change.high, "+")
+        change = f"{self.measure.text(effect.change.value, '+'):>8} {mark} {span}"
+        loss = "" if effect.loss is None else f"loss {effect.loss.value:+.4f} [{ends(vars(effect.loss), '+.4f')}]"
+        looks = f"{effect.looks_at} {effect.share:.0%}" if effect.looks_at else ""
         width = max(len(each.mechanism) for each in self.heads)
-        place = f"{one.mechanism:{width}}  layer {one.layer} head {one.head:2}"
+        place = f"{effect.mechanism:{width}}  layer {effect.layer} head {effect.head:2}"
         return "  ".join(["", place, change, loss, looks]).rstrip()
 
 
@@ -99,7 +99,7 @@ class Heads:
 def score_heads(
     run: Any,
     split: str = "valid",
-    most: int = MOST,
+    num_examples: int = MOST,
     *,
     files: Sequence[str | Path] = (),
     say: Callable[[str], None] = print,
@@ -109,7 +109,7 @@ def score_heads(
     Args:
         run: The run.
         split: The split whose examples are scored.
-        most: Most examples, evenly chosen.
+        num_examples: Most examples, evenly chosen.
         files: Score the examples of these files instead, in the format of the run's data.
         say: Called with a line of progress after each layer.
 
@@ -117,7 +117,7 @@ def score_heads(
         ConfigError: The model has no attention.
     """
     every, places = run.read(files) if files else run.examples(split), heads_of(run.model)
-    examples = evenly(every, min(most, len(every)))
+    examples = evenly(every, min(num_examples, len(every)))
     if not places:
         raise ConfigError("this model has no attention, so it has no heads")
     whole = run.score_and_loss(examples)
@@ -150,7 +150,7 @@ def _change(after: Measure | None, before: Measure | None, resamples: int) -> In
 @contextmanager
 def without_head(model: nn.Module, place: Place) -> Iterator[None]:
     """Without a head: its columns of the output matrix are 0, which unlike an edit keeps the fast paths."""
-    module = next(one for one in attention_of(model).values() if (one.mechanism, one.layer) == place[:2])
+    module = next(each for each in attention_of(model).values() if (each.mechanism, each.layer) == place[:2])
     if not isinstance(module, MultiHeadAttention):
         with edit(model, ZeroHead(*place)):
             yield
@@ -158,12 +158,12 @@ def without_head(model: nn.Module, place: Place) -> Iterator[None]:
     width = module.w_out.in_features // module.num_heads
     with torch.no_grad():
         columns = module.w_out.weight[:, place[2] * width : (place[2] + 1) * width]
-        kept = columns.clone()
+        weights = columns.clone()
         columns.zero_()
         try:
             yield
         finally:
-            columns.copy_(kept)
+            columns.copy_(weights)
 
 
 def _named(run: Any, examples: Sequence[Any]) -> dict[Place, tuple[str, float]]:
@@ -172,14 +172,14 @@ def _named(run: Any, examples: Sequence[Any]) -> dict[Place, tuple[str, float]]:
     rows: Counter[Place] = Counter()
     for example in examples:
         shown = run.look(question_of(run.input, example), layer="all", head="all").look
-        for one in shown.maps:
-            if isinstance(one, Map):  # patches of pictures have no names
-                place = one.mechanism, one.layer, one.head or 0
-                counts.setdefault(place, Counter()).update({name: int(at.sum()) for name, at in looks_at(one).items()})
-                rows[place] += int(counted_rows(one).sum())
-    shares = {place: {name: own[name] / max(1, rows[place]) for name in own} for place, own in counts.items()}
+        for map in shown.maps:
+            if isinstance(map, Map):  # patches of pictures have no names
+                place = map.mechanism, map.layer, map.head or 0
+                counts.setdefault(place, Counter()).update({name: int(at.sum()) for name, at in looks_at(map).items()})
+                rows[place] += int(counted_rows(map).sum())
+    shares = {place: {name: count[name] / max(1, rows[place]) for name in count} for place, count in counts.items()}
     for layer, heads in (aligned_heads(run, examples) if run.can("align") else {}).items():
         for head, share in enumerate(heads):
             shares.setdefault(("cross", layer, head), {})["alignment"] = share
-    best = {place: max(own.items(), key=lambda one: one[1], default=("", 0.0)) for place, own in shares.items()}
+    best = {place: max(named.items(), key=lambda item: item[1], default=("", 0.0)) for place, named in shares.items()}
     return {place: (name if share >= MAJORITY else "", share) for place, (name, share) in best.items()}

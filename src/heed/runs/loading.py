@@ -90,8 +90,8 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
         )
     progress = stored_progress(newest)
     best = path / "checkpoints" / f"step-{progress.best_step or progress.step}"
-    for one in {newest, best}:
-        check_own(one, folders.fingerprint(path))
+    for checkpoint in {newest, best}:
+        check_own(checkpoint, folders.fingerprint(path))
     folders.verify(best, [folders.WEIGHTS], force)
     load_weights(model, best / folders.WEIGHTS)
     total, name = progress.total_steps, config.evaluation.select_by

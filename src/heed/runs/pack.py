@@ -81,12 +81,12 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
     uses = [with_file(use).format(run=shell_word(Path(final.name))) for use in spec_of(config.task).uses]
     texts = {**_made_public(folder, config), CARD: _card(folder / CARD, uses)}
     content = {file: text.encode() for file, text in texts.items()}
-    kept = {n: one for n, one in (recorded(folder) or {}).items() if _OF_A_RUN.fullmatch(n) and n not in content}
-    hashes = {n: {"bytes": len(one), "blake2b": blake2b(one, digest_size=20).hexdigest()} for n, one in content.items()}
-    content[CHECKSUMS] = json.dumps(dict(sorted({**kept, **hashes}.items())), indent=1).encode()
+    sealed = {n: s for n, s in (recorded(folder) or {}).items() if _OF_A_RUN.fullmatch(n) and n not in content}
+    sums = {n: {"bytes": len(b), "blake2b": blake2b(b, digest_size=20).hexdigest()} for n, b in content.items()}
+    content[CHECKSUMS] = json.dumps(dict(sorted({**sealed, **sums}.items())), indent=1).encode()
     if (folder / folders.METRICS).exists():
         content[folders.METRICS] = read_bytes(folder / folders.METRICS, _MOST_METRICS)
-    write_archive(final, name, {**{file: folder / file for file in kept}, **content})
+    write_archive(final, name, {**{file: folder / file for file in sealed}, **content})
     return PackedRun(final, final.stat().st_size, uses[0])
 
 
@@ -98,29 +98,31 @@ def _made_public(folder: Path, config: RunConfig) -> dict[str, str]:
         for name in _EXAMPLES:
             scores.pop(name, None)
     for counts in read.get(folders.REPORT, {}).get("data", {}).values():
-        for found in counts.get("found", ()):
-            found["first"] = []  # names of pictures, among others
+        for finding in counts.get("found", ()):
+            finding["first"] = []  # names of pictures, among others
     settings = read.get(folders.ORIGIN, {}).get("settings")
     source = settings.get("_name_or_path") if isinstance(settings, dict) else None
     paths = {*data_files(config), config.model.from_, config.tokenizer.from_, source}
-    known = sorted((path for path in paths if isinstance(path, str) and _ABSOLUTE.match(path)), key=len, reverse=True)
+    absolute = sorted(
+        (path for path in paths if isinstance(path, str) and _ABSOLUTE.match(path)), key=len, reverse=True
+    )
 
     in_home = re.compile(re.escape(os.path.expanduser("~")) + r"[/\\](?:[^/\\\s'\"]+[/\\])*")
 
     def shortened(value: Any) -> Any:
         if isinstance(value, dict):
-            return {shortened(key): shortened(one) for key, one in value.items()}
+            return {shortened(key): shortened(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [*map(shortened, value)]
         if isinstance(value, str):
-            for path in known:
+            for path in absolute:
                 value = value.replace(path, re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path)
             return in_home.sub("", value)
         return value
 
-    own = check_config(shortened(config.model_dump(mode="json", by_alias=True)), str(folder / folders.CONFIG))
+    public = check_config(shortened(config.model_dump(mode="json", by_alias=True)), str(folder / folders.CONFIG))
     texts = {file: json.dumps(shortened(values), ensure_ascii=False) + "\n" for file, values in read.items()}
-    return {**texts, folders.CONFIG: config_text(own)}
+    return {**texts, folders.CONFIG: config_text(public)}
 
 
 def command_lines(uses: Iterable[str], where: str) -> list[str]:

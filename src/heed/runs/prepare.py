@@ -60,7 +60,7 @@ def settle_updates(task: Work) -> None:
         task.config = with_steps(task.config, updates_per_pass(task))
 
 
-Given = Mapping[str, Sequence[Any]]
+SplitExamples = Mapping[str, Sequence[Any]]
 """Examples passed in Python, by split."""
 
 
@@ -70,7 +70,7 @@ def prepare_run(
     reporter: Reporter,
     resume: bool,
     ownership: Ownership,
-    given: Given | None = None,
+    in_memory: SplitExamples | None = None,
     settings: Callable[[Work], str] | None = None,
 ) -> tuple[Run, Collection[str]]:
     """Make a run folder with a new model, or open one to resume; see `train_config`.
@@ -79,12 +79,12 @@ def prepare_run(
         The run, and the settings changed since it began.
     """
     check_log(config.training.log)
-    if given is None and config.data.origin == "memory":
+    if in_memory is None and config.data.origin == "memory":
         raise DataError(config.data.not_kept)
     if out is not None and not resume:
         folders.check_free(Path(out))  # reading the data may take minutes
     before = Unfinished.find(Path(out), config) if resume and out is not None else None
-    task: Any = task_class(config.task).prepare(config, given) if before is None else before.task(given)
+    task: Any = task_class(config.task).prepare(config, in_memory) if before is None else before.task(in_memory)
     settle_updates(task)
     config = task.config
     model = model_to_train(task)
@@ -116,7 +116,7 @@ def prepare_run(
             for name in before.lost:  # so that it is not used meanwhile
                 (path / name).unlink(missing_ok=True)
         if before is None or not (path / folders.REPORT).exists():
-            folders.write_report(path, {**described, **{name: one.as_report() for name, one in started.items()}})
+            folders.write_report(path, {**described, **{name: start.as_report() for name, start in started.items()}})
         write_settings(config, path)
         write_digests(config, path)
     for line in lines:
@@ -130,7 +130,7 @@ def about(task: Any, model: nn.Module) -> dict[str, Any]:
     return {"format": folders.FORMAT, **task_and_model, "parameters": sum(p.numel() for p in model.parameters())}
 
 
-def join_run(path: Path, given: Given | None) -> Run:
+def join_run(path: Path, in_memory: SplitExamples | None) -> Run:
     """Join, from another process, the run that the first process has begun; it is read from its folder.
 
     Raises:
@@ -141,7 +141,7 @@ def join_run(path: Path, given: Given | None) -> Run:
             f"process {current().rank} cannot see the run folder '{path}'; put it on a disk that all machines share"
         )
     config = check_config(*folders.read_settings(path))
-    task: Any = task_class(config.task).resume(config, path, given)
+    task: Any = task_class(config.task).resume(config, path, in_memory)
     return Run(path, config, task, model_to_train(task), {})
 
 
@@ -177,7 +177,7 @@ def is_data(value: Any, task: str) -> bool:
     """True if an argument is data rather than names of files or a number of examples."""
     if value is None or isinstance(value, str | Path | int | float):
         return False
-    if isinstance(value, list | tuple) and value and all(isinstance(one, str | Path) for one in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(item, str | Path) for item in value):
         names = list(map(_names_a_file, value))
         return not all(names) if task_class(task).input.texts_are_examples else not any(names)
     return True
@@ -248,10 +248,10 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
         DataError: The data cannot be used; the message names the place and the value.
     """
     task = task_class(config.task)
-    held = {name: task.read_data(value, name, config, Findings.of(config.data)) for name, value in data.items()}
-    record = {name: _record(some) for name, some in held.items()}
+    examples = {name: task.read_data(value, name, config, Findings.of(config.data)) for name, value in data.items()}
+    record = {name: _record(split) for name, split in examples.items()}
     section = type(config.data).model_validate({**dict(config.data), "memory": record})
-    return config.model_copy(update={"data": section}), held
+    return config.model_copy(update={"data": section}), examples
 
 
 def _record(examples: Sequence[Any]) -> dict[str, Any]:

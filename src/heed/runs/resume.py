@@ -60,17 +60,17 @@ class Unfinished:
     damage: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def find(cls, folder: Path, given: RunConfig) -> Unfinished | None:
+    def find(cls, folder: Path, present: RunConfig) -> Unfinished | None:
         """The run in a folder, if it has a checkpoint to resume from; None if it must start from the beginning.
 
         Without a checkpoint, but with unchanged settings, the tokenizers and labels learned from the data are reused:
         training some kinds of tokenizers again gives different ones.
 
-        Edits of `config.yaml` by hand count as given settings; settings in `given` have precedence over them.
+        Edits of `config.yaml` by hand count as settings of now; those in `present` have precedence over them.
 
         Args:
             folder: A folder that may be a run folder.
-            given: The settings given now; fields not given keep their values.
+            present: The settings of now; fields that were not set keep their values.
 
         Raises:
             RunError: The folder is of another format, or a file that cannot be written again is damaged.
@@ -87,17 +87,17 @@ class Unfinished:
             damage.setdefault(folders.REPORT, "not a valid report")
         began = (_kept_settings(folder) if folders.CONFIG in damage else None) or written
         if began is not written:
-            given = merged(written, given) if type(given) is type(written) else given
-        _refuse_other_data(folder, began, given)
+            present = merged(written, present) if type(present) is type(written) else present
+        _refuse_other_data(folder, began, present)
         checkpoints = checkpoints_in(folder / "checkpoints")
         if not checkpoints:
-            same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
+            same = type(began) is type(present) and began.model.from_ is None and merged(began, present) == began
             return cls(folder, began, began) if same and not damage else None
-        if type(began) is not type(given):
-            raise ConfigError(f"'{folder}' is a run of {began.task} and cannot be resumed as {given.task}")
+        if type(began) is not type(present):
+            raise ConfigError(f"'{folder}' is a run of {began.task} and cannot be resumed as {present.task}")
         _refuse_damage(folder, damage)
         check_all_own(folder / "checkpoints", folders.fingerprint(folder))
-        config = merged(began, given)
+        config = merged(began, present)
         if (steps := config.training.steps) is not None and steps < (done := step_of(checkpoints[0])):
             raise ConfigError(  # training would never stop
                 f"training.steps is {steps:,}, but the run in {folder} has already made {done:,} updates; give a "
@@ -131,8 +131,8 @@ class Unfinished:
         """The damaged files that resuming writes again."""
         return [name for name in _MADE_AGAIN if name in self.damage]
 
-    def task(self, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
-        """The task with its tokenizers and labels from the start of the run; `given` is data passed in Python.
+    def task(self, in_memory: Mapping[str, Sequence[Any]] | None = None) -> Work:
+        """The task with its tokenizers and labels from the start of the run; `in_memory` is data passed in Python.
 
         Raises:
             ConfigError: The model's tensors would have different shapes.
@@ -140,7 +140,7 @@ class Unfinished:
         """
         kind: Task = task_class(self.config.task)
         try:
-            task = kind.resume(self.config, self.folder, given)
+            task = kind.resume(self.config, self.folder, in_memory)
         except (DataError, ConfigError) as error:
             raise type(error)(f"{error}{self._new_place(str(error))}") from None
         of_model = [change for change in self.changes if change.name.startswith("model.")]
@@ -159,8 +159,8 @@ class Unfinished:
             section, name = full_name.split(".")
             value = getattr(getattr(self.config, section), name)
             files = value if isinstance(value, list) else [value]
-            if all(isinstance(one, str) for one in files):  # else files are named inside entries
-                places = [f"NEW/{Path(one).name}" if one in missing else one for one in files]
+            if all(isinstance(file, str) for file in files):  # else files are named inside entries
+                places = [f"NEW/{Path(file).name}" if file in missing else file for file in files]
                 options.append(f"{full_name}={places[0] if len(places) == 1 else '[' + ','.join(places) + ']'}")
         if not options:
             return f"; if it is elsewhere now, set {full_name} in {self.folder / folders.CONFIG}"
@@ -172,10 +172,10 @@ class Unfinished:
         fields = self.config.model.settings
         for kind, name in task.sizes.items():
             rows = task.rows[kind]
-            right, unit, given = rows.size, rows.unit or kind, fields.get(name, rows.size)
-            if given != right and not (rows.may_be_more and given > right):
+            right, unit, size = rows.size, rows.unit or kind, fields.get(name, rows.size)
+            if size != right and not (rows.may_be_more and size > right):
                 raise ConfigError(
-                    f"{self.folder / folders.CONFIG}: model.{name} is {given!r}, but the run has {right:,} {unit}; "
+                    f"{self.folder / folders.CONFIG}: model.{name} is {size!r}, but the run has {right:,} {unit}; "
                     f"set it to {right}, as it was when the run began"
                 )
 
@@ -225,41 +225,41 @@ def _kept_settings(folder: Path) -> RunConfig | None:
     return check_config(read_config(copy), str(copy))
 
 
-def merged(began: S, given: S) -> S:
-    """A run's settings, updated with those given now, except null or "auto" where that is the default.
+def merged(began: S, present: S) -> S:
+    """A run's settings, updated with those of now, except null or "auto" where that is the default.
 
     Minutes, steps and epochs are one choice: giving one of them replaces all three.
     """
     update: dict[str, Any] = {}
     fields = type(began).model_fields
     for name in fields:
-        old, new = getattr(began, name), getattr(given, name)
+        old, new = getattr(began, name), getattr(present, name)
         if isinstance(new, BaseModel) and type(new) is type(old):
             update[name] = merged(old, new)
-        elif name in given.model_fields_set and not (new in (None, "auto") and new == fields[name].default):
+        elif name in present.model_fields_set and not (new in (None, "auto") and new == fields[name].default):
             update[name] = new
     budgets = {"minutes", "steps", "epochs"}
     if budgets <= fields.keys() and budgets & update.keys():
-        update |= {name: getattr(given, name) for name in budgets}
-    return type(began).model_validate({**dict(began), **update, **(given.model_extra or {})}, by_name=True)
+        update |= {name: getattr(present, name) for name in budgets}
+    return type(began).model_validate({**dict(began), **update, **(present.model_extra or {})}, by_name=True)
 
 
 def differences(before: Any, after: Any, name: str = "") -> list[Change]:
     """The values that differ between two nested dictionaries, by path, such as "training.seed"."""
     if isinstance(before, dict) and isinstance(after, dict):
         names = {key: f"{name}.{key}".lstrip(".") for key in (*before, *after)}
-        return [change for key, one in names.items() for change in differences(before.get(key), after.get(key), one)]
+        return [change for key, path in names.items() for change in differences(before.get(key), after.get(key), path)]
     return [] if before == after else [Change(name, before, after)]
 
 
-def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
+def result_if_done(folder: Path, present: RunConfig) -> TrainResult | None:
     """The result of a run that is whole and finished, with no setting changed; None if there is something to do.
 
     A damaged run folder counts as something to do: resuming writes the files again.
 
     Args:
         folder: A folder that may be a run folder.
-        given: The present settings.
+        present: The settings of now.
 
     Raises:
         ConfigError: A setting was changed that cannot change in a resumed run.
@@ -267,7 +267,7 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     """
     if folders.state_of(folder) is not folders.State.FINISHED:
         return None
-    run = Unfinished.find(folder, given)
+    run = Unfinished.find(folder, present)
     if run is None or run.changes or run.damage:
         return None
     report = folders.read_report(folder)

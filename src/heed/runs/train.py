@@ -1,7 +1,8 @@
-"""Training a model into a run folder: `heed.train`."""
+"""Training a model into a run folder: `heed.train`, its callbacks, scoring in time, and advice on longer training."""
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -16,15 +17,14 @@ import torch
 
 from heed import folder as folders
 from heed import kernels
-from heed.config import RunConfig
+from heed.config import RunConfig, TrainingConfig
 from heed.config.settling import reasons_text
 from heed.data.examples import evenly
 from heed.errors import ConfigError, counted, suggests_keywords
-from heed.runs.advice import after, before, before_budget, how_to_go_on
 from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.runs.prepare import (
-    Given,
+    SplitExamples,
     about,
     hold_all,
     join_run,
@@ -50,7 +50,7 @@ from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import device_of, peak_memory
 from heed.training.loop import Trainer
-from heed.training.plan import VALIDATIONS
+from heed.training.plan import USABLE, VALIDATIONS
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, begin_line, duration, logged, usual_reporter
 from heed.training.weights import save_weights
@@ -251,9 +251,9 @@ def train(
         **(settings or {}),
     }
     config, handed = settings_of(what, {"train": train, "valid": valid, "test": test}, fields, "heed.train")
-    config, held = hold_all(config, handed) if handed else (config, None)
+    config, in_memory = hold_all(config, handed) if handed else (config, None)
     reporter = Quiet() if quiet else usual_reporter()
-    run, result = train_config(config, out, reporter, resume=resume, given=held, callback=callback)
+    run, result = train_config(config, out, reporter, resume=resume, in_memory=in_memory, callback=callback)
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
@@ -265,15 +265,15 @@ def train_config(
     reporter: Reporter,
     *,
     resume: bool = False,
-    given: Given | None = None,
+    in_memory: SplitExamples | None = None,
     settings: Callable[[Work], str] | None = None,
     callback: Callback | None = None,
 ) -> tuple[Run | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
-    With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `given` are the
-    examples of each split if they were passed in Python. `settings` formats the settings, which are printed once the
-    data has been read. `callback` is called after each update and validation, and ends training by returning True.
+    With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `in_memory` has
+    the examples of each split if they were passed in Python. `settings` formats the settings, which are printed once
+    the data has been read. `callback` is called after each update and validation, and ends training by returning True.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -296,13 +296,15 @@ def train_config(
             done = processes.broadcast(result_if_done(Path(out), config) if processes.is_first else None)
             if done is not None:
                 opened = load(out, finished=True, device=device_of(config.training, processes))
-                reporter.say(how_to_go_on(Path(out), done, opened.config.training))
+                reporter.say(finished_note(Path(out), done, opened.config.training))
                 return opened, done
             if processes.is_first and os.path.isdir(out):
                 ownership.take(Path(out))  # before its files are read
-        begun = prepare_run(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
+        begun = (
+            prepare_run(config, out, reporter, resume, ownership, in_memory, settings) if processes.is_first else None
+        )
         path = processes.broadcast(Path() if begun is None else begun[0].folder)
-        return _train(*(begun or (join_run(path, given), ())), reporter, resume, callback, began)
+        return _train(*(begun or (join_run(path, in_memory), ())), reporter, resume, callback, began)
 
 
 @fixed()
@@ -322,7 +324,7 @@ def _train(
     predicted = trainer.predict_cost(task.work)
     if predicted.delay > _DELAYED:
         reporter.say(f"other work is running: updates take {predicted.delay:.1f} times as long as alone")
-    if not resume and (advice := before_budget(task, predicted.seconds, trainer.budget.elapsed)):
+    if not resume and (advice := warning_if_budget_short(task, predicted.seconds, trainer.budget.elapsed)):
         reporter.say(advice)
     with logged(config.training.log, trainer, path):
         result = trainer.run(resume, changed)
@@ -394,8 +396,90 @@ def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) ->
         f"{took['waiting_share']:.1%} of the time spent waiting for data"
     )
     say(f"done in {duration(trainer.budget.elapsed)}")
-    if advice := after(trainer.config, path, result, trainer.budget.elapsed):
+    if advice := advice_on_budget(trainer.config, path, result, trainer.budget.elapsed):
         say(advice)
+
+
+ENOUGH_PASSES = 30
+"""Passes over the data after which a few updates more teach little."""
+_MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
+"""Round budgets to propose."""
+
+
+def enough_updates(task: Work) -> int:
+    """Updates that a model needs to be of use: fewer if it starts from another run, or stands beside n-grams."""
+    model = task.config.model
+    has_start = model.from_ is not None or model.settings.get("ngrams")
+    return task.enough_updates // 10 if has_start else task.enough_updates
+
+
+def warning_if_short(task: Work, updates: int) -> str:
+    """A warning if a run has too few updates for a useful model; else empty."""
+    training, passes = task.config.training, updates / updates_per_pass(task)
+    enough = enough_updates(task)
+    if updates >= enough or passes >= ENOUGH_PASSES:
+        return ""
+    done = f"only about {counted(updates, 'update')}, {counted(passes, 'pass', 'es')} over the data"
+    if training.minutes is None or training.steps is not None:
+        return f"warning: {done}; a useful model takes about {enough:,} updates" if updates < 10 else ""
+    minutes = round_minutes(training.minutes * enough / updates)
+    smaller = "" if task.config.model.size in ("tiny", "scarce") else " or a smaller model (model.size=tiny)"
+    return (
+        f"warning: {done}, fit into {in_minutes(training.minutes)}; a useful model takes about {enough:,} updates, so "
+        f"expect little of this one: give --minutes {minutes}{smaller}"
+    )
+
+
+def warning_if_budget_short(task: Work, seconds_per_update: float, elapsed: float) -> str:
+    """As `warning_if_short`, for a time budget of which some seconds have passed; empty if `training.steps` is set."""
+    training = task.config.training
+    if training.steps is not None or training.minutes is None:
+        return ""
+    return warning_if_short(task, max(1, int((USABLE * 60 * training.minutes - elapsed) / seconds_per_update)))
+
+
+def advice_on_budget(training: TrainingConfig, folder: Path, result: TrainResult, seconds: float) -> str:
+    """A message with the command to train longer, if that would help, or with the unused part of the budget.
+
+    Args:
+        training: How the run was trained.
+        folder: The run.
+        result: Result of its training.
+        seconds: Seconds that the run took.
+    """
+    p = result.progress
+    if training.steps is not None or training.minutes is None:
+        return ""
+    budget = 60 * training.minutes
+    if p.step < (p.total_steps or 0) or p.ending or p.bad:
+        left = budget - seconds
+        return f"{duration(left)} of the budget remained unused" if left > 0.1 * budget else ""
+    minutes = round_minutes(2 * training.minutes)
+    return (
+        "validation was still improving at the end; to train for "
+        f"{counted(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
+    )
+
+
+def finished_note(folder: Path, result: TrainResult, training: TrainingConfig) -> str:
+    """A message that a run has finished, with the command to train it longer."""
+    steps, minutes = training.steps, training.minutes
+    budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
+    now = counted(steps, "update") if steps is not None else in_minutes(minutes or 0.0)
+    return (
+        f"'{folder}' has finished ({result.reason}), and no setting was changed; to train it longer than its budget of "
+        f"{now}, give a larger one: heed train {shell_word(folder)} --resume {budget}"
+    )
+
+
+def in_minutes(minutes: float) -> str:
+    """A time budget, as "1 minute" or "2.5 minutes"."""
+    return f"{minutes:g} minute{'s' * (minutes != 1)}"
+
+
+def round_minutes(minutes: float) -> int:
+    """The next round budget that is not smaller."""
+    return next((budget for budget in _MINUTES if budget >= minutes), 60 * math.ceil(minutes / 60))
 
 
 _DELAYED = 1.3
@@ -421,7 +505,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     if training.steps is not None:
         validation = task.trained_validation * max(0.1, trainer.progress.validation_seconds)
         seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
-    passes, advice = updates / updates_per_pass(task), before(task, updates)
+    passes, advice = updates / updates_per_pass(task), warning_if_short(task, updates)
     return "\n".join(
         [
             settings_text(task, whole),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -23,14 +23,12 @@ from heed.data.pictures import decode
 from heed.errors import DataError
 from heed.storage.files import problem_of
 from heed.tasks import spec_of
-from heed.tasks.base import Flag
+from heed.tasks.base import Flag, shared_flags
 
 CHARACTERS = 2_000
 """Maximum number of characters of a text."""
 PICTURE = 8 * 2**20
 """Maximum number of bytes of a picture."""
-_ELSEWHERE = {"json", "columns", "sort", "engine"}
-"""Options of the commands that concern files, or output other than JSON."""
 
 
 class Body(BaseModel):
@@ -59,15 +57,29 @@ class Predict(Write):
     inputs: list[Any] = Field([], max_length=1_000)
 
 
-class LookAt(Write):
+def _field(flag: Flag) -> Any:
+    kind: Any = flag.type
+    if flag.choices:
+        kind = int | Literal[flag.choices] if kind is int else Literal[flag.choices]
+    elif kind is str:
+        kind = Annotated[str, Field(max_length=CHARACTERS)]
+    elif any(flag.limits):
+        kind = Annotated[kind, Field(ge=flag.limits[0], le=flag.limits[1])]
+    return (Annotated[list[kind], Field(max_length=1_000)] if flag.several else kind) | None, None
+
+
+def _served(flags: Iterable[Flag]) -> list[Flag]:
+    return [flag for flag in flags if flag.served]
+
+
+VIEW = _served(shared_flags("look"))
+"""The options of looks in all tasks, which are fields of the request itself."""
+_View: Any = create_model("_View", __base__=Write, **{flag.word: _field(flag) for flag in VIEW})
+
+
+class LookAt(_View):
     """A look."""
 
-    steps: bool = False
-    mechanism: str | None = Field(None, max_length=100)
-    layer: int | Literal["all"] | None = None
-    head: int | Literal["mean", "all"] | None = None
-    overview: bool | None = None
-    sort: str | None = Field(None, max_length=100)
     edits: list[dict[str, Any]] = Field([], max_length=100)
 
 
@@ -130,18 +142,8 @@ def read_input(kind: str, value: Any, place: str) -> Any:
 
 
 def flags_of(task: str, command: str) -> list[Flag]:
-    """The options of a command that a request may have; none of them names a file."""
-    flags = spec_of(task).flags_of(command)
-    return [flag for flag in flags if flag.metavar != "FILE" and flag.name not in _ELSEWHERE]
-
-
-def _field(flag: Flag) -> Any:
-    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
-    if flag.type is str:
-        kind = Annotated[str, Field(max_length=CHARACTERS)]
-    elif flag.least is not None or flag.most is not None:
-        kind = Annotated[kind, Field(ge=flag.least, le=flag.most)]
-    return (Annotated[list[kind], Field(max_length=1_000)] if flag.several else kind) | None, None
+    """The options of a command that a request may have beside `VIEW`."""
+    return _served(spec_of(task).flags_of(command))
 
 
 @cache

@@ -48,15 +48,6 @@
 
   // The forms -----------------------------------------------------------------------------------------------------
 
-  // What a look can be asked for in every task; other options are those that `heed look` has for the run.
-  const VIEW = [
-    { name: "steps", type: "bool", help: "Show every step.", texts: true },
-    { name: "overview", type: "bool", help: "Thumbnails of all layers and heads.", texts: true },
-    { name: "mechanism", type: "str", help: "Only this attention: cross, encoder, decoder, ..." },
-    { name: "layer", type: "str", help: "A number from 0, from the end if negative, or all." },
-    { name: "head", type: "str", help: "A number from 0, mean or all." },
-    { name: "sort", type: "str", help: "Order the overview by a measure: entropy or untrained.", texts: true },
-  ];
   const TEXTS = { text: ["Text"], pair: ["First text", "Second text"], either: ["Text", "Second text, to ask whether it follows"], turns: ["Turns, one a line; the last is yours"],
     row: ["A number for each column, as JSON"], columns: ["The last numbers of each column, as JSON"] };
   const RANGES = { temperature: [0.1, 2], top_p: [0.05, 1] };
@@ -129,8 +120,7 @@
     }
     for (const group of document.querySelectorAll("#options fieldset")) {
       const command = group.dataset.for, looks = command === "look" && (run.can || []).includes("look");
-      const view = kind === "picture" ? VIEW.filter(({ texts }) => !texts) : VIEW;
-      const fields = [...(looks ? view : []), ...(command === "look" && !looks ? [] : (run.options || {})[command] || [])];
+      const fields = [...(looks ? run.view : []), ...(command === "look" && !looks ? [] : (run.options || {})[command] || [])];
       group.replaceChildren(group.firstElementChild, ...fields.map((one) => field(one, command)));
       group.append(made("p", { class: "hint" }));
       group.hidden = !fields.length;
@@ -193,7 +183,7 @@
   // A look at what was just written: a sampled output is given to the look, which would write another one.
   const lookAt = (what, output) => {
     const options = given("look"), view = {}, written = given("predict");
-    for (const { name } of VIEW) if (name in options) { view[name] = /^-?\d+$/.test(options[name]) ? Number(options[name]) : options[name]; delete options[name]; }
+    for (const { name } of run.view) if (name in options) { view[name] = /^-?\d+$/.test(options[name]) ? Number(options[name]) : options[name]; delete options[name]; }
     const has = (name) => run.options.look.some((one) => one.name === name);
     if (output !== null && written.sample && has("target")) options.target ??= output;
     else if (output !== null && written.sample && has("given")) { what += output; options.given = true; }

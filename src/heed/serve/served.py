@@ -64,12 +64,20 @@ class Served:
             run: Any = self.run()
         except HeedError as error:
             return {**facts, "error": str(error)}
-        kind, outputs = self.kind, self._outputs({})
-        facts |= {"title": run.title, "summary": spec_of(self.task).summary, "model": run.config.model.name}
-        facts |= {"input": kind, "columns": [*run.task.axes()["columns"]] if kind in ("row", "columns") else []}
-        facts |= {"can": [name for name in CAPABILITIES if run.can(name)], "streams": bool(outputs and outputs.streams)}
-        options = {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")}
-        return {**facts, "options": options, "note": run.so_far}
+        outputs = self._outputs({})
+        return {
+            **facts,
+            "title": run.title,
+            "summary": spec_of(self.task).summary,
+            "model": run.config.model.name,
+            "input": self.kind,
+            "columns": [*run.task.axes()["columns"]] if self.kind in ("row", "columns") else [],
+            "view": [_fact(flag) for flag in requests.VIEW if flag.pictures or self.kind != "picture"],
+            "can": [name for name in CAPABILITIES if run.can(name)],
+            "streams": outputs is not None and outputs.streams,
+            "options": {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")},
+            "note": run.so_far,
+        }
 
     @property
     def kind(self) -> str:
@@ -146,8 +154,10 @@ class Served:
             options["beside"] = [served[name].run() if name in served else name for name in names]
         key = f"{body.model_dump_json()} {[served[name]._loaded for name in names if name in served]}"
         if key not in self._looks:
-            chosen = body.model_dump(exclude={"run", "input", "options"}, exclude_none=True, exclude_defaults=True)
-            if self.kind == "picture" and (wrong := sorted(chosen.keys() & {"steps", "overview", "sort"})):
+            view = body.model_dump(exclude={"run", "input", "options"}, exclude_none=True, exclude_defaults=True)
+            chosen = {name: value for name, value in view.items() if value is not False}
+            wrong = [flag.word for flag in requests.VIEW if flag.word in chosen and not flag.pictures]
+            if self.kind == "picture" and wrong:
                 raise ConfigError(f"{wrong[0]}: looks at texts and series have it, those at pictures do not")
             look = run.look(self.read(body.input), **chosen, **options)
             self._looks = {**dict([*self._looks.items()][1 - _CACHED :]), key: look}
@@ -181,10 +191,10 @@ def _json_of(written: Any) -> Any:
 
 
 def _fact(flag: Flag) -> dict[str, Any]:
-    choices = {"choices": list(flag.type)} if isinstance(flag.type, tuple) else {}
-    kind = flag.type.__name__ if isinstance(flag.type, type) else "choice"
-    limits = {"default": flag.default, "several": flag.several, "least": flag.least, "most": flag.most}
-    return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
+    kind = "choice" if flag.choices and flag.type is str else "str" if flag.choices else flag.type.__name__
+    choices = {"choices": list(flag.choices)} if kind == "choice" else {}
+    fact = {"name": flag.word, "type": kind, "help": flag.help, "several": flag.several, **choices}
+    return {**fact, "default": None if flag.several else flag.usual, "least": flag.limits[0], "most": flag.limits[1]}
 
 
 def open_runs(names: list[str], force: bool = False, device: str = "auto") -> list[Served]:

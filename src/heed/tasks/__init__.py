@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from heed.errors import ConfigError, suggest
+from heed.tasks.base import shared_flags
 from heed.visible import shell_word
 
 if TYPE_CHECKING:
@@ -64,17 +65,18 @@ def spec_of(task: str) -> TaskSpec:
 
 
 def options_of(task: str, command: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the options that a task has for a command.
+    """The options of a command by keyword: the `values` given, and the defaults of those that the task has.
 
     Raises:
         ConfigError: An option was given that the task does not have.
     """
-    flags = spec_of(task).flags_of(command)
+    flags, shared = spec_of(task).flags_of(command), shared_flags(command)
     for name in values:
-        if name not in {flag.name for flag in flags}:
+        if name not in {flag.name for flag in (*flags, *shared)}:
             having = [other for other in task_names() if any(f.name == name for f in spec_of(other).flags_of(command))]
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
-    return {flag.key: values.get(flag.name, () if flag.several else flag.default) for flag in flags}
+    options = {flag.key: values[flag.name] for flag in shared if flag.name in values}
+    return options | {flag.key: values.get(flag.name, flag.usual) for flag in flags}
 
 
 def config_class(task: str) -> type[RunConfig]:

@@ -11,8 +11,8 @@ from heed.tasks.base import (
     ERRORS,
     GATES,
     JSON,
-    LOOK_BEAM,
     NBEST,
+    OF_PAIRS,
     PIECES,
     SORT,
     TARGET,
@@ -22,10 +22,8 @@ from heed.tasks.base import (
     TaskSpec,
 )
 
-_PREFIX = Flag("predict", "prefix", str, "Begin every output with this text.", default="")
-_ALIGN = Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False)
 _SPEAKER = "Name of the speaker who responds, if the data names speakers."
-_HORIZON = Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", least=1, most=100_000)
+_HORIZON = Flag("predict", "horizon", int, "Rows to forecast; data.horizon by default.", limits=(1, 100_000))
 _COLUMNS = "Read --input as a column file; write it with predicted tags."
 
 SPECS = {
@@ -48,10 +46,8 @@ SPECS = {
         interfaces=("turn_decoder", "pair_decoder"),
         flags=(
             *WRITING,
-            Flag("predict", "speaker", str, _SPEAKER),
-            Flag("look attribute beams", "speaker", str, _SPEAKER),
+            Flag("predict look attribute beams", "speaker", str, _SPEAKER),
             *TARGET,
-            LOOK_BEAM,
             *GATES,
             BESIDE,
             ATTRIBUTION,
@@ -112,16 +108,15 @@ SPECS = {
                 "predict", "stop", str, r"End the output before this text (\n: line break); repeatable.", several=True
             ),
             CHOICE,
-            Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
-            Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
+            Flag("predict", "end", bool, "With --choice: also count the end token after each choice."),
+            Flag("predict", "score", bool, "Score every token of the text instead of generating."),
             ATTRIBUTION,
             BESIDE,
-            LOOK_BEAM,
             UNITS,
-            Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
-            Flag("look", "words", bool, "Show whole words.", default=False),
+            Flag("look", "given", bool, "Show how the text is read; generate nothing."),
+            Flag("look", "words", bool, "Show whole words."),
             Flag(
-                "look beams", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000
+                "look beams", "length", int, "Largest number of tokens to generate; 20 by default.", limits=(1, 1_000)
             ),
         ),
         uses=(
@@ -145,7 +140,7 @@ SPECS = {
             NBEST,
             JSON,
             CHOICE,
-            Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
+            Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?"),
             PIECES,
             ATTRIBUTION,
             BESIDE,
@@ -179,7 +174,7 @@ SPECS = {
         interfaces=("pair_decoder",),
         num_files=(1, 2),
         files="two parallel files, documents first, or one with both sides",
-        flags=(*WRITING, _PREFIX, _ALIGN, *TARGET, ATTRIBUTION, BESIDE, LOOK_BEAM, *GATES),
+        flags=(*WRITING, *OF_PAIRS, *TARGET, ATTRIBUTION, BESIDE, *GATES),
         uses=("heed predict {run} --input documents.txt", "heed look {run} TEXT", "heed evaluate {run}"),
     ),
     "table": TaskSpec(
@@ -202,7 +197,7 @@ SPECS = {
         interfaces=("encoder",),
         per_token=True,
         flags=(
-            *(JSON, SORT, Flag("predict", "columns", bool, _COLUMNS, default=False)),
+            *(JSON, SORT, Flag("predict", "columns", bool, _COLUMNS, served=False)),
             *(ERRORS, ATTRIBUTION, BESIDE, *GATES, PIECES),
         ),
         pretrained=("google-bert/bert-base-cased", "google-bert/bert-base-multilingual-cased"),
@@ -221,14 +216,15 @@ SPECS = {
         takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
         flags=(
             *WRITING,
-            _PREFIX,
-            _ALIGN,
+            *OF_PAIRS,
             Flag(
                 "predict",
                 "engine",
-                ("torch", "ctranslate2", "ctranslate2-int8"),
+                str,
                 "Program that runs the model; all but torch need heed export.",
-                default="torch",
+                "torch",
+                ("torch", "ctranslate2", "ctranslate2-int8"),
+                served=False,
             ),
             Flag(
                 "evaluate",
@@ -241,7 +237,6 @@ SPECS = {
             *GATES,
             ATTRIBUTION,
             BESIDE,
-            LOOK_BEAM,
         ),
     ),
 }

@@ -20,6 +20,7 @@ from heed.models.base import PairDecoder
 from heed.show.beams import BeamNode, Beams, ShownBeams
 from heed.show.shown import ShownLook
 from heed.tasks import capability
+from heed.tasks.base import REPLACED
 from heed.tasks.base.looking import Words, notes_on, text_line
 from heed.tasks.base.predictions import data_frame
 from heed.threads import prediction_threads
@@ -31,9 +32,6 @@ from heed.watch.interventions import Patching, after_each_block, sites_of
 from heed.watch.looks import Look, Shading
 from heed.watch.maps import Axis, Map, plural
 from heed.watch.trace import edit, trace
-
-REPLACED = ("deleted", "unknown", "mean")
-"""Treatments of a word in leave-one-out."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from heed.generation import Hypothesis, SamplingOptions
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import DecoderBody, Memory
 from heed.show.draw_html import map_to_html
+from heed.tasks.base import SAMPLING
 from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
@@ -157,7 +158,7 @@ class WritingOutputs(TextOutputs):
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
-        nbest, beam = options["nbest"], options["beam"]
+        nbest, beam = options["nbest"], options["beam_size"]
         if beam is not None and nbest > beam:
             raise ConfigError(f"--nbest {nbest} needs a --beam of at least {nbest}, not {beam}")
         self.search = {"beam_size": beam, "max_length": options["length"], "sampling": sampling_of(options)}
@@ -194,19 +195,15 @@ class WritingOutputs(TextOutputs):
         return [f"{what} cut after {counted(length, 'token')}; --length N allows more"]
 
 
-SAMPLING = {"temperature": 1.0, "top_k": None, "top_p": None, "seed": 1}
-"""Options of sampling, and their values where they are not given."""
-
-
 def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     """The sampling options, or None; a ConfigError if one was given without --sample."""
     if options["sample"]:
-        if options["beam"] is not None:
-            raise ConfigError(f"--beam {options['beam']} searches and --sample draws; give only one")
-        return SamplingOptions(*(options[name] for name in SAMPLING))
-    for name, default in SAMPLING.items():
-        if (value := options[name]) != default:
-            raise ConfigError(f"--{name.replace('_', '-')} {value} applies only to sampled outputs; add --sample")
+        if options["beam_size"] is not None:
+            raise ConfigError(f"--beam {options['beam_size']} searches and --sample draws; give only one")
+        return SamplingOptions(*(options[flag.key] for flag in SAMPLING))
+    for flag in SAMPLING:
+        if (value := options[flag.key]) != flag.usual:
+            raise ConfigError(f"--{flag.name} {value} applies only to sampled outputs; add --sample")
     return None
 
 

@@ -272,7 +272,7 @@ class DialogueOutputs(WritingOutputs):
     def streams(self) -> bool:
         if self.options["json"] or self.options["nbest"] > 1:
             return False
-        options = self.run.head.search_options(self.run.model, beam_size=self.options["beam"])
+        options = self.run.head.search_options(self.run.model, beam_size=self.options["beam_size"])
         return bool(self.options["sample"] or options.beam_size == 1)
 
     def pieces(self, text: str) -> Iterator[str]:

@@ -29,11 +29,12 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.models.base import LanguageModel
 from heed.show.draw_html import shading_to_html
+from heed.tasks import spec_of
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import counted, counted_are, length_lines, note_lines, score_lines
 from heed.tasks.base.transfer import Parent
-from heed.tasks.base.writing import SAMPLING, or_usual, sampling_of
+from heed.tasks.base.writing import or_usual, sampling_of
 from heed.tasks.contracts import Batch, Head
 from heed.tasks.heads.continuing import (
     LENGTH,
@@ -353,9 +354,8 @@ def _context_line(scores: dict[str, Any]) -> str:
     )
 
 
-_WRITING: dict[str, Any] = {"beam": None, "sample": False, **SAMPLING}
-_WRITING |= {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
-"""Options of writing, with their defaults."""
+_OF_READ_TEXTS = ("json", "choice", "end", "score")
+"""Options of `heed predict` that apply to ranking and scoring, too; the others are options of writing."""
 
 
 class LanguageModelOutputs(TextOutputs):
@@ -375,7 +375,8 @@ class LanguageModelOutputs(TextOutputs):
         self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
         self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
         self._windowed = 0  # texts that were scored in windows
-        option = next((name.replace("_", "-") for name, usual in _WRITING.items() if options[name] != usual), None)
+        chosen = (flag.name for flag in spec_of(run.config.task).flags_of("predict") if options[flag.key] != flag.usual)
+        option = next((name for name in chosen if name not in _OF_READ_TEXTS), None)
         if options["score"] and self._choices:
             raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
         if options["score"] and option:
@@ -388,7 +389,7 @@ class LanguageModelOutputs(TextOutputs):
         if not (options["score"] or self._choices):
             self._writing = {
                 "num_best": options["nbest"],
-                "beam_size": options["beam"],
+                "beam_size": options["beam_size"],
                 "length": options["length"],
                 "sampling": sampling_of(options),
                 "repetition_penalty": options["repetition_penalty"],
