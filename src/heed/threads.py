@@ -123,7 +123,7 @@ def sparing() -> Iterator[None]:
 
     It does nothing inside another `sparing`, or if the user has set the number of threads.
     """
-    if _here.limit is not None or given_by_user():
+    if _thread.limit is not None or given_by_user():
         yield
         return
     with _set(torch.get_num_threads(), 1):
@@ -133,13 +133,13 @@ def sparing() -> Iterator[None]:
 @contextmanager
 def _set(limit: int, count: int) -> Iterator[None]:
     """Context manager with `count` threads, and at most `limit` for a piece."""
-    before = _here.limit, torch.get_num_threads()
-    _here.limit = limit
+    before = _thread.limit, torch.get_num_threads()
+    _thread.limit = limit
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        _here.limit = before[0]
+        _thread.limit = before[0]
         torch.set_num_threads(before[1])
 
 
@@ -152,7 +152,7 @@ def fixed(count: int | None = None) -> Iterator[None]:
 
 def threads_for(model: nn.Module, work: int) -> AbstractContextManager[None]:
     """Context manager around a piece of prediction over `work` tokens or other positions: with the threads for it."""
-    most, first = _here.limit or torch.get_num_threads(), _facts_of(model)[1]
+    most, first = _thread.limit or torch.get_num_threads(), _facts_of(model)[1]
     if most == 1 or given_by_user() or (first is not None and first.device.type != "cpu"):
         return nullcontext()
     count = threads_of(model, work, most)
@@ -161,19 +161,19 @@ def threads_for(model: nn.Module, work: int) -> AbstractContextManager[None]:
 
 def _in_fork() -> None:
     """Use one thread in a forked process: torch's other threads are not there, and would be waited for without end."""
-    _here.limit = 1
+    _thread.limit = 1
     torch.set_num_threads(1)
 
 
 os.register_at_fork(after_in_child=_in_fork)
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """State of the running thread."""
 
     limit: int | None = None
     """Most threads for a piece; None for torch's number."""
 
 
-_here = _Here()
+_thread = _ThreadState()
 _facts: WeakKeyDictionary[nn.Module, tuple[int, nn.Parameter | None]] = WeakKeyDictionary()
