@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from heed import kernels
 from heed.attention import Rows
 from heed.generation import SamplingOptions, SearchOptions, generate
-from heed.layers import FastDecoding
+from heed.layers import SearchState
 from heed.models.base import LanguageModel
 from test_models import VOCAB_SIZE, in_turn, variants_of
 
@@ -132,7 +132,7 @@ def test_beams_after_prompts_of_unequal_length_are_those_of_the_blocks(body, con
         )
         if not len(rows):
             break
-    if isinstance(fast, FastDecoding):  # and back
+    if isinstance(fast, SearchState):  # and back
         tokens = torch.randint(4, VOCAB_SIZE, (len(plain.position), 2), generator=generator)
         assert_close(model.step(tokens, fast)[0], model.step(tokens, plain)[0], rtol=1e-4, atol=1e-5)
 

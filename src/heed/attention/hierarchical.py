@@ -52,19 +52,19 @@ class HierarchicalAttention(Attention):
         where = replace(where, rows=rows)
         num_queries, device = query.shape[1], query.device
         projected = self.score.project(query).unsqueeze(1)  # (R, 1, Q, d)
-        grouped, shares = rows.group(projected), rows.group(part_weights.unsqueeze(1))
+        grouped, grouped_parts = rows.group(projected), rows.group(part_weights.unsqueeze(1))
         mask = full_mask(where.within(keys.mask, num_queries), False, grouped.shape[2], len(keys), device)
-        within = softmax_within(self.score.scores(grouped, keys.prepared), part_of, shares.shape[-1], mask)
-        weights = within * shares.gather(-1, part_of[:, None, None].expand_as(within))  # (B, 1, grouped, K)
+        within = softmax_within(self.score.scores(grouped, keys.prepared), part_of, grouped_parts.shape[-1], mask)
+        weights = within * grouped_parts.gather(-1, part_of[:, None, None].expand_as(within))  # (B, 1, grouped, K)
         dropout = self.dropout if self.training else 0.0
         if watch.observer.current is not None and (edits := watch.observer.current.edits(self)):
-            own = keys.select(rows.source_of)
-            may = replace(where, rows=None).within(own.mask, num_queries)
+            row_keys = keys.select(rows.source_of)
+            may = replace(where, rows=None).within(row_keys.mask, num_queries)
             allowed = full_mask(may, False, num_queries, len(keys), device)
             weights = rows.ungroup(weights)
             for edit in edits:
                 weights = edit(weights, allowed, where.positions(projected))
-            context = weigh(weights, own.value)
+            context = weigh(weights, row_keys.value)
         else:
             context = rows.ungroup(weigh(weights, keys.value, dropout))  # (R, 1, Q, d_value)
             weights = rows.ungroup(weights)

@@ -16,13 +16,13 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 def host_copy(tensor: Tensor) -> Tensor:
     """The original on the CPU of a tensor from `sent`, or the tensor itself."""
-    known = None if torch.compiler.is_compiling() else tensor.__dict__.get("host_copy")
-    return known if isinstance(known, Tensor) else tensor
+    original = None if torch.compiler.is_compiling() else tensor.__dict__.get("host_copy")
+    return original if isinstance(original, Tensor) else tensor
 
 
 def chosen(x: Tensor, mask: Tensor) -> Tensor:
     """`x[mask]`, without waiting for the GPU where `host_copy` knows the mask."""
-    known = host_copy(mask)
-    if known is mask:
+    original = host_copy(mask)
+    if original is mask:
         return x[mask]
-    return x.flatten(0, mask.dim() - 1).index_select(0, sent(known.flatten().nonzero().squeeze(1), x.device))
+    return x.flatten(0, mask.dim() - 1).index_select(0, sent(original.flatten().nonzero().squeeze(1), x.device))

@@ -4,10 +4,13 @@ A source memory, a key-value cache and a tape of past states are all `Keys`: pre
 Shapes: B sources, H heads, K keys, R rows (a row is one sequence being generated), Q queries per row.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from heed.attention.host import host_copy, sent
 from heed.errors import ShapeError
@@ -15,6 +18,9 @@ from heed.shapes import Bool, Float, Int
 
 _LEAST = 16
 """Least number of spare places in new memory for keys; where there are more keys, it gets as many."""
+
+_VECTOR = 16
+"""Elements in a vector register: over fewer, torch's softmax is not vectorised and takes up to ten times as long."""
 
 
 class _Room:
@@ -128,6 +134,88 @@ class Keys:
         return self.mask
 
 
+class SearchKeys:
+    """Keys and values of one attention module in a search without a gradient, written and reordered in place.
+
+    The rows of a source (the beams of a search) lie side by side and share its keys: `blocked` hides from each row
+    those that it does not continue. Reordering beams therefore copies no keys.
+
+    Attributes:
+        both: Keys times the score's scale or keys of scaled queries, and values, `(2, sources, heads, places, d)`.
+        length: Number of places in use.
+        width: Number of rows of each source.
+        blocked: `(sources, 1, width or 1, length)`, added to the scores: -inf where a row may not attend, else 0; None
+            if every row attends to all keys.
+        turn: Rotates queries and keys of the next position.
+    """
+
+    def __init__(self, both: Tensor, length: int) -> None:
+        self.both = both
+        self.length = length
+        self.width = 1
+        self.blocked: Tensor | None = None
+        self.turn: Callable[[Tensor], Tensor] | None = None
+        self._look()
+
+    @classmethod
+    def of(cls, keys: Keys, scale: float = 1.0, spare: int = 0) -> "SearchKeys":
+        """A copy of keys, times `scale`, with room for `spare` further ones."""
+        p, length = keys.prepared, len(keys)
+        both = p.new_empty(2, *p.shape[:2], length + spare, p.shape[3])
+        torch.mul(p, scale, out=both[0, :, :, :length])
+        both[1, :, :, :length] = keys.value
+        return cls(both, length)
+
+    def _look(self) -> None:
+        """Make the views of keys, `(sources * heads, d, places)`, and of values, `(sources * heads, places, d)`."""
+        keys, self._values = self.both.flatten(1, 2).unbind()
+        self._keys, self._places = keys.transpose(1, 2), keys.shape[1]
+
+    def append(self, new: Float[Tensor, "2 sources heads n d"]) -> None:
+        """Write further keys and values; room is doubled when there is none left."""
+        length = self.length + new.shape[3]
+        if length > self._places:
+            shape, before = list(self.both.shape), self.both
+            shape[3] = max(_LEAST, 2 * length)
+            self.both = before.new_empty(shape)
+            self.both[:, :, :, : self.length] = before[:, :, :, : self.length]
+            self._look()
+        self.both.narrow(3, self.length, new.shape[3]).copy_(new)
+        self.length = length
+
+    def context(self, query: Float[Tensor, "batch width d"]) -> Float[Tensor, "rows d_model"]:
+        """The contexts of all rows, from the queries of each source and head: `(sources * heads, width, d)`.
+
+        Two batched products and a softmax, which for few queries on a CPU are faster than torch's fused kernel.
+        """
+        keys, values, length = self._keys, self._values, self.length
+        if length < self._places:
+            keys, values = keys.narrow(2, 0, length), values.narrow(1, 0, length)
+        scores = torch.bmm(query, keys)
+        if self.blocked is not None:
+            scores.view(len(self.blocked), -1, self.width, length).add_(self.blocked)
+        if length < _VECTOR and scores.numel() > 16 * _VECTOR:
+            weights = torch.softmax(pad(scores, (0, _VECTOR - length), value=-math.inf), dim=-1).narrow(2, 0, length)
+        else:
+            weights = torch.softmax(scores, dim=-1)
+        context = torch.bmm(weights, values)  # (sources * heads, width, d)
+        _, sources, heads, _, d = self.both.shape
+        if self.width > 1:
+            context = context.view(sources, heads, self.width, d).transpose(1, 2)
+        return context.reshape(sources * self.width, heads * d)
+
+    def move(self, count: int, to: Tensor, of: Tensor) -> None:
+        """Put sources `of` in the places `to`, and keep the first `count` sources."""
+        if len(to):
+            self.both[:, to] = self.both[:, of]
+        self.both = self.both[:, :count]
+        self._look()
+
+    def copy(self, length: int) -> "SearchKeys":
+        """A copy of the first `length` keys."""
+        return SearchKeys(self.both.clone(), length)
+
+
 def key_positions(
     mask: Tensor | None, first: int | Tensor, num_rows: int, num_keys: int, device: torch.device
 ) -> Int[Tensor, "rows key"] | None:
@@ -161,8 +249,8 @@ def at_positions(x: Tensor, positions: Int[Tensor, "rows key"], fill: float) -> 
 
 def from_positions(x: Tensor, positions: Int[Tensor, "rows key"]) -> Tensor:
     """Undo `at_positions`; keys at negative positions get zeros."""
-    found = x.gather(-1, positions.clamp_min(0)[:, None, None].expand(*x.shape[:-1], -1))
-    return found.masked_fill((positions < 0)[:, None, None], 0)
+    gathered = x.gather(-1, positions.clamp_min(0)[:, None, None].expand(*x.shape[:-1], -1))
+    return gathered.masked_fill((positions < 0)[:, None, None], 0)
 
 
 class Rows:
@@ -210,7 +298,7 @@ class Rows:
             slots repeat row 0, and `ungroup` discards them); place `(rows,)`, the flat slot of each row.
         """
         source_of, num_rows = host_copy(self.source_of), len(self)
-        device, own = source_of.device, self.source_of.device
+        device, own_device = source_of.device, self.source_of.device
         width = num_rows // self.num_sources if self.num_sources else 0
         in_order = torch.arange(self.num_sources, device=device).repeat_interleave(width)
         if width * self.num_sources == num_rows and torch.equal(in_order, source_of):
@@ -224,7 +312,7 @@ class Rows:
         place[order] = source_of[order] * width + rank
         slots = torch.zeros(self.num_sources * width, dtype=torch.long, device=device)
         slots[place] = torch.arange(num_rows, device=device)
-        return width, sent(slots.view(self.num_sources, width), own), sent(place, own)
+        return width, sent(slots.view(self.num_sources, width), own_device), sent(place, own_device)
 
     def group(
         self, x: Float[Tensor, "rows heads query d"] | Bool[Tensor, "rows heads query d"]
@@ -255,15 +343,15 @@ class Rows:
             The new rows, and the indices of the remaining sources (for `Keys.select`), or None if all remain.
         """
         in_order = torch.arange(self.num_sources).repeat_interleave(self.width)
-        known, mine = host_copy(rows), in_order if self.in_order else host_copy(self.source_of)
-        if known.device != mine.device:  # otherwise computed on the CPU: a GPU need not be waited for
-            known, mine = rows, self.source_of
-        source_of = mine.index_select(0, known)
-        kept, renumbered = torch.unique(source_of, return_inverse=True)
+        row_numbers, mine = host_copy(rows), in_order if self.in_order else host_copy(self.source_of)
+        if row_numbers.device != mine.device:  # otherwise computed on the CPU: a GPU need not be waited for
+            row_numbers, mine = rows, self.source_of
+        source_of = mine.index_select(0, row_numbers)
+        remaining, renumbered = torch.unique(source_of, return_inverse=True)
         renumbered = sent(renumbered, rows.device)
-        if len(kept) == self.num_sources:
+        if len(remaining) == self.num_sources:
             return Rows(renumbered, self.num_sources), None
-        return Rows(renumbered, len(kept)), sent(kept, rows.device)
+        return Rows(renumbered, len(remaining)), sent(remaining, rows.device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from heed.attention import watch
 from heed.attention.attend import full_mask, masked_softmax, weigh
 from heed.attention.fused import fused_attend
-from heed.attention.keys import Keys, Scope, at_positions, from_positions, key_positions
+from heed.attention.keys import Keys, Scope, SearchKeys, at_positions, from_positions, key_positions
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
-from heed.kernels import Groups, Linear, linear_together, packed_attention
+from heed.kernels import Groups, Linear, Map, bound, joined, linear_together, packed_attention
 from heed.shapes import Bool, Float, ReturnsTensor
 
 Rotation = Callable[[Tensor], Tensor]
@@ -58,8 +58,8 @@ class Attends(ReturnsTensor, nn.Module):
             grouped = projected if rows is None else rows.group(projected)
             may = scope.within(keys.mask, projected.shape[2])
             if self.score.scale is not None:
-                given = grouped, keys.prepared, keys.value, may
-                context = fused_attend(*given, causal=scope.causal, scale=self.score.scale, dropout=dropout)
+                inputs = grouped, keys.prepared, keys.value, may
+                context = fused_attend(*inputs, causal=scope.causal, scale=self.score.scale, dropout=dropout)
             else:
                 mask = full_mask(may, scope.causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
@@ -276,6 +276,47 @@ class MultiHeadAttention(Attends):
         if projected is None:
             projected = self._queries(self.w_query(query), turn)
         return self._attend(projected, keys, Scope(**scope))
+
+    def for_search(self, keys: Keys) -> SearchKeys:
+        """The keys of a memory, for the steps of a search."""
+        assert self.score.scale is not None
+        return SearchKeys.of(keys, self.score.scale)
+
+    def cache_for_search(self, cache: Keys | None, num_sources: int) -> SearchKeys:
+        """The keys of earlier positions, if any, for the steps of a search."""
+        if cache is not None:
+            return SearchKeys.of(cache, 1.0, spare=len(cache))
+        d_model = self.w_query.out_features
+        shape = 2, num_sources, self.num_heads, 0, d_model // self.num_heads
+        return SearchKeys(self.w_query.weight.new_empty(shape), 0)
+
+    def bind(self, keys: SearchKeys, appends: bool = False) -> Map:
+        """Attention of one position of each row to the keys of its source, as a function: see `Linear.bind`.
+
+        With `appends` it is self-attention: the keys and values of the position are appended first.
+        """
+        layers, out, heads = [self.w_query], self.w_out.bind(), self.num_heads
+        project = self.w_query.bind()
+        if appends:
+            layers += [self.w_key, self.w_value]
+            assert self.score.scale is not None
+            project = bound(*joined(layers, self.score.scale))
+
+        def attend(x: Tensor) -> Tensor:
+            new = project(x)
+            if appends and keys.turn is not None:
+                parts = new.view(len(x), 3 * heads, 1, -1)
+                parts[:, : 2 * heads] = keys.turn(parts[:, : 2 * heads])
+            if not appends and keys.width == 1:
+                query = new
+            else:
+                new = new.view(-1, keys.width, len(layers), heads, x.shape[1] // heads).permute(2, 0, 3, 1, 4)
+                query = new[0]  # (sources, heads, width, d_head)
+                if appends:
+                    keys.append(new[1:])
+            return out(keys.context(query.reshape(-1, keys.width, x.shape[1] // heads)))
+
+        return attend
 
     def packed(self, x: Float[Tensor, "1 rows d_model"], groups: Groups) -> Float[Tensor, "1 rows d_model"]:
         """Self-attention within texts that lie end to end, for training on a CPU (`kernels.packed`); not observed."""

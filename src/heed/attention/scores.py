@@ -219,5 +219,5 @@ def make_score(name: str, d_query: int, d_key: int, d: int) -> Score:
             "score 'general' (q'Wk) allows unequal widths"
         )
     kind: Any = SCORES[name]
-    made: Score = kind(*(d_query, d_key, d)[: kind.widths])
-    return made
+    score: Score = kind(*(d_query, d_key, d)[: kind.widths])
+    return score

@@ -2,9 +2,10 @@
 
 Modules test `if watch.observer.current is not None` once per call and pass on tensors that they have. They compute
 nothing for the observer, so a watched pass runs the same kernels and is bit-identical. The exceptions agree to rounding
-(about 1e-6): while watched, a Transformer stack that generates on a CPU runs its blocks instead of fast decoding, which
-takes about 1.5 times as long; `bert` trains on padded texts, and so draws other dropout masks; and the last block of
-`vit`, which otherwise computes its class token alone, computes all positions, and so draws other masks.
+(about 1e-6): while watched, a Transformer stack that generates on a CPU calls its blocks instead of functions that are
+bound once per search (`Linear.bind`), which takes about 1.5 times as long; `bert` trains on padded texts, and so draws
+other dropout masks; and the last block of `vit`, which otherwise computes its class token alone, computes all of them,
+and so draws other masks.
 Only two things change the result: an edit, which takes the readable path, where weights can be replaced; and a patch,
 which puts other states in place of those of a block, or of a recurrent cell, which then runs step by step.
 

@@ -64,11 +64,11 @@ class Ensemble(PairDecoder):
     def start(self, memory: Memory | None, rows: Rows) -> EnsembleState:
         assert isinstance(memory, EnsembleMemory)
         pairs = zip(self._decoders(), memory.members, strict=True)
-        return EnsembleState(tuple(member.start(own, rows) for member, own in pairs))
+        return EnsembleState(tuple(member.start(encoded, rows) for member, encoded in pairs))
 
     def step(self, tokens: Tensor, state: EnsembleState, lengths: Tensor | None = None) -> tuple[Tensor, EnsembleState]:
         pairs = zip(self._decoders(), state.members, strict=True)
-        hidden, states = zip(*(member.step(tokens, own, lengths) for member, own in pairs), strict=True)
+        hidden, states = zip(*(member.step(tokens, before, lengths) for member, before in pairs), strict=True)
         return torch.cat(hidden, dim=-1), EnsembleState(states)
 
     def _decoders(self) -> list[PairDecoder]:

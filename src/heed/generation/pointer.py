@@ -33,23 +33,23 @@ COPY = "copy"
 class PointerMemory(Memory):
     """Encoded documents, their tokens, and the keys of the copying attention."""
 
-    own: Memory | None = None
+    body: Memory | None = None
     tokens: Tensor | None = None  # `(batch, source)`
     places: Keys | None = None  # their values are unit vectors
 
     def select(self, sources: Tensor) -> PointerMemory:
-        assert self.own is not None and self.tokens is not None and self.places is not None
-        own = self.own.select(sources)
+        assert self.body is not None and self.tokens is not None and self.places is not None
+        body = self.body.select(sources)
         return PointerMemory(
-            own.keys, own.summary, own, self.tokens.index_select(0, sources), self.places.select(sources)
+            body.keys, body.summary, body, self.tokens.index_select(0, sources), self.places.select(sources)
         )
 
 
 @dataclass(frozen=True)
 class PointerState:
-    """The body's own state, and the document that each row copies from."""
+    """The body's state, and the document that each row copies from."""
 
-    own: Any
+    body: Any
     tokens: Tensor  # `(sources, source)`
     places: Keys
     rows: Rows
@@ -57,10 +57,10 @@ class PointerState:
 
     def select(self, rows: Tensor) -> PointerState:
         """Reorder the rows: the new row i continues the old `rows[i]`."""
-        chosen, kept = self.rows.select(rows)
-        tokens = self.tokens if kept is None else self.tokens.index_select(0, kept)
-        places = self.places if kept is None else self.places.select(kept)
-        return PointerState(self.own.select(rows), tokens, places, chosen, self.written.index_select(0, rows))
+        row_sources, remaining = self.rows.select(rows)
+        tokens = self.tokens if remaining is None else self.tokens.index_select(0, remaining)
+        places = self.places if remaining is None else self.places.select(remaining)
+        return PointerState(self.body.select(rows), tokens, places, row_sources, self.written.index_select(0, rows))
 
 
 class PointerGenerator(PairDecoder):
@@ -81,20 +81,20 @@ class PointerGenerator(PairDecoder):
         self.output = nn.Identity()
 
     def encode(self, source: Tensor, source_mask: Tensor) -> PointerMemory:
-        own = self.body.encode(source, source_mask)
+        encoded = self.body.encode(source, source_mask)
         # A weighted sum of unit vectors is the weights, so traces, edits and beams need no special code.
         width = source.shape[1]
         units = torch.eye(width, device=source.device).expand(len(source), width, width)
-        places = self.attention.prepare(_read(own), units, mask=source_mask)
-        return PointerMemory(own.keys, own.summary, own, source, places)
+        places = self.attention.prepare(_read(encoded), units, mask=source_mask)
+        return PointerMemory(encoded.keys, encoded.summary, encoded, source, places)
 
     def start(self, memory: Memory | None, rows: Rows) -> PointerState:
         assert isinstance(memory, PointerMemory) and memory.tokens is not None and memory.places is not None
-        own = self.body.start(memory.own, rows)
-        return PointerState(own, memory.tokens, memory.places, rows, torch.zeros_like(rows.source_of))
+        started = self.body.start(memory.body, rows)
+        return PointerState(started, memory.tokens, memory.places, rows, torch.zeros_like(rows.source_of))
 
     def step(self, tokens: Tensor, state: PointerState, lengths: Tensor | None = None) -> tuple[Tensor, PointerState]:
-        hidden, own = self.body.step(tokens, state.own, lengths)
+        hidden, after = self.body.step(tokens, state.body, lengths)
         weights = self.attention(hidden, state.places, rows=state.rows, offset=state.written)  # (R, n, S)
         generated = torch.softmax(self.body.output(hidden).float(), dim=-1)  # (R, n, V)
         share = torch.sigmoid(self.gate(hidden).float())  # (R, n, 1)
@@ -102,7 +102,7 @@ class PointerGenerator(PairDecoder):
         mixed = (share * generated).scatter_add(-1, copied, (1.0 - share) * weights.float())
         log_probs = mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log()
         read = tokens.shape[1] if lengths is None else lengths
-        return log_probs, PointerState(own, state.tokens, state.places, state.rows, state.written + read)
+        return log_probs, PointerState(after, state.tokens, state.places, state.rows, state.written + read)
 
 
 def _read(memory: Memory) -> Tensor:

@@ -73,9 +73,9 @@ class SearchOptions:
                 f"length_penalty is {self.length_penalty}, expected at least 0 (no length normalisation), at most 100"
             )
         longest = self.max_length if isinstance(self.max_length, int) else max(self.max_length, default=0)
-        for name, value, most in (("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)):
-            if value > most:
-                raise ConfigError(f"{name} is {value}, expected at most {most:,}")
+        for name, value, maximum in (("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)):
+            if value > maximum:
+                raise ConfigError(f"{name} is {value}, expected at most {maximum:,}")
 
     def check(self) -> None:
         """Check that the options are valid together.
@@ -383,8 +383,8 @@ def write_steps(
             stay = without(leaving, len(active))
             active = [active[row] for row in stay]
             with without_gradient():
-                kept = sent(torch.tensor(stay), prompt.device)
-                state, step = state.select(kept), step[kept]
+                selected = sent(torch.tensor(stay), prompt.device)
+                state, step = state.select(selected), step[selected]
     return [
         Hypothesis(tuple(t), tuple(p), sum(p) / max(1, len(p)) ** options.length_penalty, done)
         for t, p, done in zip(tokens, log_probs, finished, strict=True)

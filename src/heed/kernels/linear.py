@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,6 @@ def linear(
     x: Float[Tensor, "*shape d_in"], weight: Float[Tensor, "d_out d_in"], bias: Float[Tensor, " d_out"] | None = None
 ) -> Float[Tensor, "*shape d_out"]:
     """`x weight' + bias`, as `torch.nn.functional.linear`; large products and gradients use the faster library."""
-    size = x.numel() * len(weight)
     if is_large(x, weight):
         if not torch.is_grad_enabled():
             rows = x.numel() // x.shape[-1]
@@ -33,7 +33,7 @@ def linear(
                 filled = nn.functional.pad(x.reshape(rows, -1), (0, 0, 0, missing))
                 return _product(filled, weight, bias)[:rows].view(*x.shape[:-1], len(weight))
             return _product(x, weight, bias)
-        if size >= 4 * _ENOUGH:
+        if x.numel() * len(weight) >= 4 * _ENOUGH:
             return _Product.apply(x, weight, bias)  # type: ignore[no-any-return]
     return nn.functional.linear(x, weight, bias)
 
@@ -42,7 +42,7 @@ def is_large(x: Tensor, weight: Tensor) -> bool:
     """Whether a library faster than torch's default is available and the product `x weight'` is large enough for it."""
     return (
         not torch.compiler.is_compiling()  # first: the compiler cannot trace the others
-        and x.numel() * len(weight) >= _ENOUGH
+        and x.numel() * weight.shape[0] >= _ENOUGH
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and enabled()
@@ -103,6 +103,41 @@ class Linear(ReturnsTensor, nn.Linear):
     def forward(self, input: Float[Tensor, "*shape d_in"]) -> Float[Tensor, "*shape d_out"]:
         """`input weight' + bias`."""
         return linear(input, self.weight, self.bias)
+
+    def bind(self) -> Map:
+        """This layer as a function of a matrix, without a gradient, whose parameters are looked up once.
+
+        A step of a search for a single row has hundreds of small operations: looking up modules and parameters, and
+        calling modules, would take as long as computing. Each layer of a decoder block therefore has a `bind` beside
+        its `forward`, and tests compare the two.
+        """
+        return bound(self.weight, self.bias)
+
+
+Map = Callable[[Tensor], Tensor]
+"""From `(rows, d_in)` to `(rows, d_out)`; the result is a new tensor, which may be changed in place."""
+
+
+def bound(weight: Float[Tensor, "d_out d_in"], bias: Float[Tensor, " d_out"] | None) -> Map:
+    """The function of `Linear.bind`."""
+    transposed = weight.t()
+
+    def product(x: Tensor) -> Tensor:
+        if is_large(x, weight):
+            return linear(x, weight, bias)
+        result = torch.mm(x, transposed)
+        return result if bias is None else result.add_(bias)  # `addmm` would first fill the result
+
+    return product
+
+
+def joined(layers: Sequence[nn.Linear], scale: float) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of layers over one input merged into one, with the outputs of the first multiplied by `scale`."""
+    first, *others = layers
+    weight = torch.cat([first.weight * scale, *(layer.weight for layer in others)])
+    if first.bias is None:
+        return weight, None
+    return weight, torch.cat([first.bias * scale, *(layer.bias for layer in others)])
 
 
 def linear_together(x: Float[Tensor, "*shape d_in"], *layers: nn.Linear) -> tuple[Tensor, ...]:
@@ -306,11 +341,11 @@ class LargeVocabulary:
         row = torch.div(chosen, num_runs, rounding_mode="floor")
         tokens = (chosen - row * num_runs) * _RUN + torch.arange(_RUN, device=hidden.device)  # (sources, k, run)
         flat = row * self._vocab_size + tokens.clamp(max=self._vocab_size - 1)
-        found = log_probs.view(num_sources, -1).gather(1, flat.flatten(1)).view(flat.shape)
-        found.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run may be shorter
-        best, place = (found + totals.gather(1, row.flatten(1)).unsqueeze(-1)).flatten(1).topk(k, dim=-1)
+        candidates = log_probs.view(num_sources, -1).gather(1, flat.flatten(1)).view(flat.shape)
+        candidates.masked_fill_(tokens >= self._vocab_size, -torch.inf)  # the last run may be shorter
+        best, place = (candidates + totals.gather(1, row.flatten(1)).unsqueeze(-1)).flatten(1).topk(k, dim=-1)
         rows, written = row.expand(flat.shape).flatten(1).gather(1, place), tokens.flatten(1).gather(1, place)
-        return Best(best, rows, written, found.flatten(1).gather(1, place))
+        return Best(best, rows, written, candidates.flatten(1).gather(1, place))
 
     def _logits(self, hidden: Tensor) -> Tensor:
         if private.onednn_linear() is not None:

@@ -52,8 +52,8 @@ def packed_attention(
 
 class _PackedAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:
-        *three, groups, num_heads, scale, dropout = given
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        *three, groups, num_heads, scale, dropout = inputs
         context, saved = torch.empty_like(three[0]), []
         for rows, texts in pieces(groups, num_heads):
             query, key, value = (heads(part[rows], texts, num_heads) for part in three)
@@ -78,7 +78,7 @@ class _PackedAttention(torch.autograd.Function):
         groups, num_heads, scale = ctx.settings
         saved = iter(ctx.saved_tensors)
         parts = [*islice(saved, 4), grad_outputs[0].contiguous()]
-        found = [torch.empty_like(part) for part in parts[:3]]
+        gradients = [torch.empty_like(part) for part in parts[:3]]
         for rows, texts in pieces(groups, num_heads):
             query, key, value, seen, d_seen = (heads(part[rows], texts, num_heads) for part in parts)
             weights, used = next(saved), next(saved)
@@ -87,20 +87,20 @@ class _PackedAttention(torch.autograd.Function):
             d_scores = torch.bmm(d_seen, value.transpose(1, 2)).mul_(used).addcmul_(weights, dots, value=-1.0)
             d_query = torch.bmm(d_scores, key).mul_(scale)
             d_key = torch.bmm(d_scores.transpose(1, 2), query).mul_(scale)
-            for whole, part in zip(found, (d_query, d_key, d_value), strict=True):
+            for whole, part in zip(gradients, (d_query, d_key, d_value), strict=True):
                 _write(whole[rows], part, texts)
-        return (*found, None, None, None, None)
+        return (*gradients, None, None, None, None)
 
 
 def pieces(groups: Groups, num_heads: int) -> Iterator[tuple[slice, int]]:
     """Texts of equal length whose weights together fit a processor's cache: (rows, number of texts)."""
     start = 0
     for texts, length in groups:
-        most = max(1, _TOGETHER // (num_heads * length**2))
-        for first in range(0, texts, most):
-            some = min(most, texts - first)
-            yield slice(start, start + some * length), some
-            start += some * length
+        maximum = max(1, _TOGETHER // (num_heads * length**2))
+        for first in range(0, texts, maximum):
+            count = min(maximum, texts - first)
+            yield slice(start, start + count * length), count
+            start += count * length
 
 
 def heads(x: Tensor, texts: int, num_heads: int) -> Tensor:

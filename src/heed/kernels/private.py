@@ -95,10 +95,10 @@ def _operation(name: str) -> Operation | None:
 
 
 @torch.no_grad()
-def _gives(operation: Operation, given: Sequence[Any], expected: Sequence[Any]) -> bool:
+def _gives(operation: Operation, inputs: Sequence[Any], expected: Sequence[Any]) -> bool:
     try:
-        found = operation(*given)
-        results = [found] if isinstance(found, Tensor) else list(found)
+        output = operation(*inputs)
+        results = [output] if isinstance(output, Tensor) else list(output)
         return all(
             torch.allclose(result, torch.tensor(numbers), atol=1e-5)
             for result, numbers in zip(results, expected, strict=True)
@@ -107,6 +107,6 @@ def _gives(operation: Operation, given: Sequence[Any], expected: Sequence[Any]) 
         return False
 
 
-def _checked(name: str, given: Sequence[Any], expected: Sequence[Any]) -> Operation | None:
+def _checked(name: str, inputs: Sequence[Any], expected: Sequence[Any]) -> Operation | None:
     operation = _operation(name)
-    return operation if operation is not None and _gives(operation, given, expected) else None
+    return operation if operation is not None and _gives(operation, inputs, expected) else None

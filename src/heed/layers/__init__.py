@@ -1,7 +1,7 @@
 """Layers shared by two or more models."""
 
 from heed.layers.crf import LinearChainCRF
-from heed.layers.decoder_stack import DecoderStack
+from heed.layers.decoder_stack import DecoderStack, SearchState, StackState
 from heed.layers.elementwise import Dropout, LayerNorm, RMSNorm
 from heed.layers.embeddings import (
     AffixFeatures,
@@ -14,8 +14,7 @@ from heed.layers.embeddings import (
     output_layers,
     places_within,
 )
-from heed.layers.fast_decoding import FastDecoding
 from heed.layers.ragged import max_pooling, mean_pooling
 from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, last_of, replay_gates
-from heed.layers.states import AlignedState, Bridge, RecurrentState, StackState, pack_states, unpack_states
+from heed.layers.states import AlignedState, Bridge, RecurrentState, pack_states, unpack_states
 from heed.layers.tape import Tape, TapeState

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, gelu, rms_norm, silu
 
-from heed.kernels import byte_dropout
+from heed.kernels import Map, byte_dropout
 from heed.shapes import Float, ReturnsTensor
 
 
@@ -79,6 +79,11 @@ class LayerNorm(ReturnsTensor, nn.LayerNorm):
     Source: Ba et al. 2016, Layer Normalization, arXiv:1607.06450.
     """
 
+    def bind(self) -> Map:
+        """This layer as a function: see `heed.kernels.Linear.bind`."""
+        shape, weight, bias, eps = self.normalized_shape, self.weight, self.bias, self.eps
+        return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+
 
 class RMSNorm(ReturnsTensor, nn.Module):
     """Normalisation by the root mean square over the last axis, without centring and without a bias.
@@ -95,6 +100,11 @@ class RMSNorm(ReturnsTensor, nn.Module):
     def forward(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
         """`x / sqrt(mean of x^2 + eps) * weight`."""
         return rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+    def bind(self) -> Map:
+        """This layer as a function: see `heed.kernels.Linear.bind`."""
+        weight, eps = self.weight, self.eps
+        return lambda x: torch.rms_norm(x, weight.shape, weight, eps)
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, eps={self.eps}"

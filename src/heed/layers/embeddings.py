@@ -100,19 +100,21 @@ class SinusoidalPositions(ReturnsTensor, nn.Module):
         self._chunk: tuple[int, Tensor] = -1, torch.empty(0)
         self._table = torch.empty(0)  # the first positions, on a GPU
 
-    def forward(self, positions: Int[Tensor, "batch length"] | int) -> Float[Tensor, "batch length d"]:
-        """Vectors of positions `(batch, length)`; of a single position, `(1, 1, d)` on the CPU."""
+    def forward(
+        self, positions: Int[Tensor, "batch length"] | int, bound: int | None = None
+    ) -> Float[Tensor, "batch length d"]:
+        """Vectors of positions `(batch, length)`, all below `bound`; of a single one, `(1, 1, d)` on the CPU."""
         if not isinstance(positions, int):
             on_gpu = positions.device.type == "cuda" and not torch.compiler.is_compiling()
-            if not on_gpu or (bound := positions.__dict__.get("below")) is None:
+            if not on_gpu or bound is None:
                 return sinusoids(positions, self.d)
             if self._table.device != positions.device or len(self._table) < bound:  # one kernel in place of eight
                 with torch.inference_mode(False):
                     self._table = sinusoids(torch.arange(-(-bound // 256) * 256, device=positions.device), self.d)
             return self._table[positions]
         number, place = divmod(positions, _CHUNK)
-        known, chunk = self._chunk
-        if number != known:
+        chunk_number, chunk = self._chunk
+        if number != chunk_number:
             with torch.inference_mode(False):
                 chunk = sinusoids(torch.arange(number * _CHUNK, (number + 1) * _CHUNK), self.d)
             self._chunk = number, chunk
@@ -139,35 +141,28 @@ def places_within(
     Returns:
         Positions `(batch, length)`, or `(1, length)` if each row is one document; mask `(batch, length, length)`.
     """
-    place = below(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0), tokens.shape[1])
+    place = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
     if documents is None:
         return place, None
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
-    known = host_copy(documents)
-    if not (known[:, 1:] != known[:, :-1]).any():
+    on_host = host_copy(documents)
+    if not (on_host[:, 1:] != on_host[:, :-1]).any():
         return place, None
     first = torch.where(begins, place, 0).cummax(dim=1).values
-    return below(place - first, tokens.shape[1]), documents.unsqueeze(1) == documents.unsqueeze(2)
+    return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
-def below(positions: Tensor, bound: int) -> Tensor:
-    """Positions that are all below a bound, which `_length` need not look for: a GPU would be waited for."""
-    if not torch.compiler.is_compiling():
-        positions.__dict__["below"] = bound
-    return positions
+def _length(positions: Tensor, bound: int | None, enough: int | None = None) -> int:
+    """One more than the largest position, or the given bound of that if it is at most `enough`.
 
-
-def _length(positions: Tensor, enough: int | None = None) -> int:
-    """One more than the largest position, or a bound of that which is at most `enough`, if that is given.
-
+    A bound spares reading the maximum, for which a GPU would be waited for.
     In a compiled pass it is the length of the rows, which begin at position 0: reading the maximum splits the graph.
     """
     if torch.compiler.is_compiling():
         return positions.shape[-1]
-    known: int | None = positions.__dict__.get("below")
-    if known is not None and (enough is None or known <= enough):
-        return known
+    if bound is not None and (enough is None or bound <= enough):
+        return bound
     return int(positions.max()) + 1 if positions.numel() else 0
 
 
@@ -182,14 +177,16 @@ class LearnedPositions(ReturnsTensor, nn.Module):
         self.table = nn.Embedding(max_length, d)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def forward(self, positions: Int[Tensor, "batch length"] | int) -> Float[Tensor, "batch length d"]:
-        """Vectors of positions `(batch, length)`; of a single position, `(1, 1, d)`.
+    def forward(
+        self, positions: Int[Tensor, "batch length"] | int, bound: int | None = None
+    ) -> Float[Tensor, "batch length d"]:
+        """Vectors of positions `(batch, length)`, all below `bound`; of a single position, `(1, 1, d)`.
 
         Raises:
             ShapeError: A position lies beyond the table.
         """
         single = isinstance(positions, int)
-        length = positions + 1 if isinstance(positions, int) else _length(positions, self.table.num_embeddings)
+        length = positions + 1 if isinstance(positions, int) else _length(positions, bound, self.table.num_embeddings)
         if length > self.table.num_embeddings:
             raise ShapeError(
                 f"a sequence of length {length} does not fit {self.table.num_embeddings} learned positions; "
@@ -240,11 +237,11 @@ class RotaryPositions:
         self.d_head = d_head
         self._table = torch.empty(0, d_head // 2, 2)
 
-    def __call__(self, positions: Int[Tensor, "rows positions"] | int) -> Rotation:
-        """The rotation for positions `(rows, positions)`, or for one position of all rows, on the CPU."""
+    def __call__(self, positions: Int[Tensor, "rows positions"] | int, bound: int | None = None) -> Rotation:
+        """The rotation for positions `(rows, positions)`, all below `bound`, or for one of all rows, on the CPU."""
         if isinstance(positions, int):
             return Rotation(self._upto(positions + 1, torch.device("cpu"))[None, None, positions : positions + 1])
-        return Rotation(self._upto(_length(positions), positions.device)[positions].unsqueeze(1))
+        return Rotation(self._upto(_length(positions, bound), positions.device)[positions].unsqueeze(1))
 
     def _upto(self, count: int, device: torch.device) -> Tensor:
         if len(self._table) < count or self._table.device != device:
@@ -288,11 +285,11 @@ class CharacterFeatures(nn.Module):
         for characters in groups:
             if characters.dim() != 2:
                 raise ShapeError(f"characters have shape {tuple(characters.shape)}, expected (words, characters)")
-            found = self.filters(self.embedding(characters).transpose(1, 2))  # (distinct words, num_filters, C)
+            convolved = self.filters(self.embedding(characters).transpose(1, 2))  # (distinct words, num_filters, C)
             real = (characters != 0).unsqueeze(1)
-            largest = found.masked_fill(~real, torch.finfo(found.dtype).min).amax(-1)
+            largest = convolved.masked_fill(~real, torch.finfo(convolved.dtype).min).amax(-1)
             features.append(largest.masked_fill(~real.any(-1), 0.0))
-        return torch.cat([one.to(features[-1].dtype) for one in features])[place]
+        return torch.cat([part.to(features[-1].dtype) for part in features])[place]
 
 
 class AffixFeatures(nn.Module):

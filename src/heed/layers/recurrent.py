@@ -334,8 +334,8 @@ class Recurrent(nn.Module):
         self.d_output = d_hidden * (2 if bidirectional else 1)
         widths = [d_input] + [self.d_output] * (num_layers - 1)
 
-        def cells(wanted: bool) -> nn.ModuleList:
-            return nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths if wanted)
+        def cells(exists: bool) -> nn.ModuleList:
+            return nn.ModuleList(RecurrentCell(width, d_hidden, cell) for width in widths if exists)
 
         self.forward_cells = cells(bidirectional or not backward)
         self.backward_cells = cells(bidirectional or backward)

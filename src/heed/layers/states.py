@@ -1,4 +1,4 @@
-"""Decoding states of recurrent layers and block stacks."""
+"""Decoding states of recurrent layers."""
 
 from __future__ import annotations
 
@@ -9,34 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows
-from heed.layers.embeddings import below
 from heed.layers.recurrent import State, States
 from heed.shapes import Float, Int
 
 _PARTS = ("hidden", "cell")
 """Parts of the state of a recurrent layer; only LSTMs have a cell state."""
-
-
-@dataclass(frozen=True)
-class StackState:
-    """Decoding state of a Transformer stack: memory and key-value cache of each block."""
-
-    memory: tuple[Keys, ...]  # keys of each block's cross-attention; empty without cross-attention
-    rows: Rows  # which source each row belongs to
-    caches: tuple[Keys | None, ...]  # per block, keys of the positions so far; None before the first token
-    position: Int[Tensor, " rows"]  # tokens read by each row
-
-    def select(self, rows: Int[Tensor, " selected"]) -> StackState:
-        """Row i of the result continues row `rows[i]`."""
-        kept, sources = self.rows.select(rows)
-        memory = self.memory if sources is None else tuple(keys.select(sources) for keys in self.memory)
-        caches = tuple(cache and cache.select(rows) for cache in self.caches)
-        return StackState(memory, kept, caches, self.position.index_select(0, rows))
-
-    def next_positions(self, count: int) -> Int[Tensor, "rows count"]:
-        """Absolute positions of the next `count` tokens of each row."""
-        read = 0 if self.caches[0] is None else len(self.caches[0])  # also counts padding
-        return below(self.position.unsqueeze(1) + torch.arange(count, device=self.position.device), read + count)
 
 
 @dataclass(frozen=True)
@@ -77,10 +54,10 @@ class AlignedState(RecurrentState):
     position: Int[Tensor, " rows"]
 
     def select(self, rows: Int[Tensor, " selected"]) -> AlignedState:
-        kept, sources = self.rows.select(rows)
+        remaining, sources = self.rows.select(rows)
         keys = self.keys if sources is None else self.keys.select(sources)
         moved = super().select(rows)
-        return AlignedState(moved.states, moved.fed, keys, kept, self.position.index_select(0, rows))
+        return AlignedState(moved.states, moved.fed, keys, remaining, self.position.index_select(0, rows))
 
 
 class Bridge(nn.Module):

@@ -152,7 +152,7 @@ def read_at_once(
     if old is None:
         nothing = first.new_empty(len(first), 0, 2 * cell.d_hidden)
         old = attention.prepare(nothing[..., : cell.d_hidden], nothing)
-    made, keys, summaries = tape_lstm(
+    outputs, keys, summaries = tape_lstm(
         inputs,
         first,
         old.prepared.squeeze(1),
@@ -164,12 +164,12 @@ def read_at_once(
         score.v,
         (cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh),
     )
-    tape = Tape(old.append(Keys(keys.unsqueeze(1), made.unsqueeze(1))))
-    hidden, state = made[..., : cell.d_hidden], last_of(made, lengths).chunk(2, dim=-1)
+    tape = Tape(old.append(Keys(keys.unsqueeze(1), outputs.unsqueeze(1))))
+    hidden, state = outputs[..., : cell.d_hidden], last_of(outputs, lengths).chunk(2, dim=-1)
     if watch.observer.current is not None:
         _observe(cell, attention, inputs, before, tape, size, summaries)
         started = summaries.chunk(2, dim=-1)
-        final = state if lengths is None else made[:, -1].chunk(2, dim=-1)
+        final = state if lengths is None else outputs[:, -1].chunk(2, dim=-1)
         cell.observe(inputs, hidden, before.state, final, None, mask, started)
     summary = last_of(summaries, lengths).chunk(2, dim=-1)
     return hidden, before.after(state, summary, tape, size, inputs.shape[1], lengths)

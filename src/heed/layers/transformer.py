@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from heed.attention import Keys, MultiHeadAttention, Rotation, Rows, watch
+from heed.attention import Keys, MultiHeadAttention, Rotation, Rows, SearchKeys, watch
 from heed.attention.host import host_copy
-from heed.kernels import Groups, Linear, enabled, trains_by_hand
+from heed.kernels import Groups, Linear, Map, enabled, trains_by_hand
 from heed.layers.elementwise import RELU, Activation, Dropout, LayerNorm, Norm
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.layers.ragged import Packed
@@ -56,6 +56,11 @@ class Residual(ReturnsTensor, nn.Module):
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
 
+    def bind(self, sublayer: Map) -> Map:
+        """The same without dropout, as a function: see `heed.kernels.Linear.bind`."""
+        norm = self.norm.bind()
+        return (lambda x: sublayer(norm(x)).add_(x)) if self.first else lambda x: norm(sublayer(x).add_(x))
+
 
 class FeedForward(ReturnsTensor, nn.Module):
     """`g(x W_1 + b_1) W_2 + b_2` at every position; g is relu by default, as in the paper."""
@@ -73,6 +78,11 @@ class FeedForward(ReturnsTensor, nn.Module):
         """Apply the network to each position."""
         active = self.activation.function(self.inner(x))
         return self.outer(active if self.dropout is None else self.dropout(active))
+
+    def bind(self) -> Map:
+        """This network as a function: see `heed.kernels.Linear.bind`."""
+        inner, outer, activation = self.inner.bind(), self.outer.bind(), self.activation.function
+        return lambda x: outer(activation(inner(x)))
 
 
 class Recomputable(nn.Module):
@@ -207,6 +217,11 @@ class CausalSelfAttention(MultiHeadAttention):
         context, cache = self.extend(x, cache, mask=mask, turn=turn, causal=True, offset=position)
         return x + self.after(context), cache
 
+    def bind_step(self, cache: SearchKeys, memory: SearchKeys | None) -> list[Map]:
+        """As `DecoderBlock.bind_step`."""
+        attend = self.bind(cache, appends=True)
+        return [lambda x: attend(x).add_(x)]
+
 
 class DecoderBlock(Recomputable):
     """Causal self-attention, cross-attention to a memory (unless `cross` is off), then feed-forward.
@@ -287,6 +302,13 @@ class DecoderBlock(Recomputable):
             cross = self.cross
             x = self.around_cross(x, lambda y: cross(y, memory, rows=rows, offset=position))
         return self.around_feed_forward(x, self.feed_forward), grown[0]
+
+    def bind_step(self, cache: SearchKeys, memory: SearchKeys | None) -> list[Map]:
+        """The block as functions of one position of each row in a search: see `heed.kernels.Linear.bind`."""
+        parts = [self.around_attention.bind(self.attention.bind(cache, appends=True))]
+        if self.cross is not None and memory is not None:
+            parts.append(self.around_cross.bind(self.cross.bind(memory)))
+        return [*parts, self.around_feed_forward.bind(self.feed_forward.bind())]
 
 
 def xavier(module: nn.Module) -> None:

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from heed.attention import Rows
-from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding, places_within
+from heed.layers import DecoderStack, SearchState, SinusoidalPositions, StackState, TokenEmbedding, places_within
 from heed.layers.transformer import CausalSelfAttention
 from heed.models.base import LanguageModel, Memory, TextConfig, named_sizes
 
@@ -52,24 +52,24 @@ class AttentionLM(LanguageModel):
         self.dropout = nn.Dropout(c.dropout)
         self.output = nn.Linear(c.d_model, c.vocab_size)
 
-    def _embed(self, tokens: Tensor, positions: Tensor | int) -> Tensor:
-        return self.dropout(self.embedding(tokens) + self.positions(positions))  # type: ignore[no-any-return]
+    def _embed(self, tokens: Tensor, positions: Tensor | int, bound: int | None) -> Tensor:
+        return self.dropout(self.embedding(tokens) + self.positions(positions, bound))  # type: ignore[no-any-return]
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
         positions, seen = places_within(tokens, documents)
-        return self.layers.whole(self._embed(tokens, positions), seen=seen)
+        return self.layers.whole(self._embed(tokens, positions, tokens.shape[1]), seen=seen)
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
         return self.layers.start((), rows)
 
     def step(
-        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
-    ) -> tuple[Tensor, StackState | FastDecoding]:
+        self, tokens: Tensor, state: StackState | SearchState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, StackState | SearchState]:
         """Append the keys and values of the next tokens to the caches and attend to them; as `DecoderBody.step`."""
         return self.layers.by_length(self._read, tokens, state, lengths)
 
     def _read(
-        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None
-    ) -> tuple[Tensor, StackState | FastDecoding]:
-        x = self._embed(tokens, state.next_positions(tokens.shape[1]))
+        self, tokens: Tensor, state: StackState | SearchState, lengths: Tensor | None
+    ) -> tuple[Tensor, StackState | SearchState]:
+        x = self._embed(tokens, state.next_positions(tokens.shape[1]), state.bound(tokens.shape[1]))
         return self.layers(x, state, lengths)  # type: ignore[no-any-return]

@@ -155,7 +155,7 @@ class Bert(TokenEncoder):
         x = self.inputs(tokens, features)  # (B, T, d_model + d_features)
         if self.join is not None:
             x = x[..., : self.d_output] + self.join(x[..., self.d_output :])
-        x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
+        x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0), tokens.shape[1])
         if self.segments is not None:
             x = x + self.segments(segments)
         return self.blocks(self.dropout(self.embedding_norm(x)), mask)
@@ -166,8 +166,8 @@ class Bert(TokenEncoder):
         With a double separator, every token after the first end token is in segment 1.
         """
         ends = (tokens == self.config.end_token).long()
-        most = max(0, self.config.num_segments - 1)
-        return (ends.cumsum(1) - ends).clamp_max(min(most, 1) if self.config.double_separator else most)
+        last_segment = max(0, self.config.num_segments - 1)
+        return (ends.cumsum(1) - ends).clamp_max(min(last_segment, 1) if self.config.double_separator else last_segment)
 
     def last(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The start token's state after the pooling layer, `(batch, d_model)`."""

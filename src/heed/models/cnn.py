@@ -90,12 +90,12 @@ class CNN(TextEncoder):
         begins = torch.arange(tokens.shape[1], device=tokens.device)
         largest = []
         for width, bank in zip(self.windows, self.filters, strict=True):
-            found = relu(bank(pad(embedded, (0, 0, 0, width - 1)).transpose(1, 2)))
+            features = relu(bank(pad(embedded, (0, 0, 0, width - 1)).transpose(1, 2)))
             inside = mask & (begins < (lengths - width + 1).clamp_min(1))  # (B, T)
-            found = found.transpose(1, 2)  # (B, T, num_filters)
+            features = features.transpose(1, 2)  # (B, T, num_filters)
             if watch.observer.current is not None:
-                watch.observer.current.tensor(self, "ngrams", found.masked_fill(~inside.unsqueeze(-1), 0.0))
-            largest.append(max_pooling(found, inside))
+                watch.observer.current.tensor(self, "ngrams", features.masked_fill(~inside.unsqueeze(-1), 0.0))
+            largest.append(max_pooling(features, inside))
         return self.dropout(torch.cat(largest, dim=-1))
 
 

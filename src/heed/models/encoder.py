@@ -92,5 +92,5 @@ class Encoder(TokenEncoder):
         scaled = self.embedding_scale * embedded[..., :d]
         x = self.join(torch.cat([scaled, embedded[..., d:]], dim=-1))  # (B, T, d_model)
         if self.positions is not None:
-            x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0))
+            x = x + self.positions(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0), tokens.shape[1])
         return self.norm(self.blocks(self.dropout(x), None if host_copy(mask).all() else mask))

@@ -42,9 +42,9 @@ from heed.kernels import Linear
 from heed.layers import (
     DecoderStack,
     Dropout,
-    FastDecoding,
     LearnedPositions,
     RotaryPositions,
+    SearchState,
     SinusoidalPositions,
     StackState,
     TokenEmbedding,
@@ -149,12 +149,14 @@ def _make_positions(c: BlocksConfig) -> tuple[LearnedPositions | SinusoidalPosit
     return make_positions(c.positions, c.max_length, c.d_model), None
 
 
-def _placed(model: GPT | GPTEncoder | GPTSeries, x: Tensor, positions: Tensor | int) -> tuple[Tensor, Rotation | None]:
-    """Embedded inputs at these positions, and the rotation of queries and keys, if any."""
+def _placed(
+    model: GPT | GPTEncoder | GPTSeries, x: Tensor, positions: Tensor | int, bound: int | None
+) -> tuple[Tensor, Rotation | None]:
+    """Embedded inputs at these positions, all below `bound`, and the rotation of queries and keys, if any."""
     if model.positions is not None:
-        return model.dropout(x + model.positions(positions)), None
+        return model.dropout(x + model.positions(positions, bound)), None
     assert model.rotary is not None
-    return model.dropout(x), model.rotary(positions)
+    return model.dropout(x), model.rotary(positions, bound)
 
 
 def _initialise(model: nn.Module, blocks: DecoderStack) -> None:
@@ -192,22 +194,23 @@ class GPT(LanguageModel):
 
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
         positions, seen = places_within(tokens, documents)
-        x, turn = _placed(self, self.embedding(tokens), positions)
+        x, turn = _placed(self, self.embedding(tokens), positions, tokens.shape[1])
         return self.norm(self.blocks.whole(x, turn, seen))
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
         return self.blocks.start((), rows)
 
     def step(
-        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
-    ) -> tuple[Tensor, StackState | FastDecoding]:
+        self, tokens: Tensor, state: StackState | SearchState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, StackState | SearchState]:
         """Append the keys and values of the next tokens to the caches and attend to them; as `DecoderBody.step`."""
         return self.blocks.by_length(self._read, tokens, state, lengths)
 
     def _read(
-        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None
-    ) -> tuple[Tensor, StackState | FastDecoding]:
-        x, turn = _placed(self, self.embedding(tokens), state.next_positions(tokens.shape[1]))  # (R, n, d_model)
+        self, tokens: Tensor, state: StackState | SearchState, lengths: Tensor | None
+    ) -> tuple[Tensor, StackState | SearchState]:
+        count = tokens.shape[1]
+        x, turn = _placed(self, self.embedding(tokens), state.next_positions(count), state.bound(count))  # (R, n, d)
         x, state = self.blocks(x, state, lengths, turn)
         return self.norm(x), state
 
@@ -249,7 +252,7 @@ class GPTEncoder(TokenEncoder):
         The mask is not needed: padding follows the text, and attention is causal.
         """
         positions, _ = places_within(tokens, None)
-        x, turn = _placed(self, self.join(self.inputs(tokens, features)), positions)  # (B, T, d_model)
+        x, turn = _placed(self, self.join(self.inputs(tokens, features)), positions, tokens.shape[1])  # (B, T, d_model)
         return self.norm(self.blocks.whole(x, turn))
 
 
@@ -292,11 +295,12 @@ class GPTSeries(SeriesEncoder):
         self.inputs.reset_parameters()  # normalised, W row has no size: the bias has to tell it
 
     def read(
-        self, values: Tensor, states: StackState | FastDecoding | None = None
-    ) -> tuple[Tensor, StackState | FastDecoding]:
+        self, values: Tensor, states: StackState | SearchState | None = None
+    ) -> tuple[Tensor, StackState | SearchState]:
         """Read further rows; as `SeriesEncoder.read`, with the keys and values of earlier rows as states."""
         if states is None:
             states = self.blocks.start((), Rows.repeat(len(values), device=values.device))
-        x, turn = _placed(self, self.inputs(values), states.next_positions(values.shape[1]))  # (B, n, d_model)
+        count = values.shape[1]
+        x, turn = _placed(self, self.inputs(values), states.next_positions(count), states.bound(count))  # (B, n, d)
         x, states = self.blocks(x, states, None, turn)
         return self.norm(x), states

@@ -88,10 +88,10 @@ class HAN(TextEncoder):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for a document without words."""
-        real, known = mask.any(-1), host_copy(mask)  # (B, S)
-        rows = known.flatten(0, 1).any(-1).nonzero().squeeze(1)
+        real, on_host = mask.any(-1), host_copy(mask)  # (B, S)
+        rows = on_host.flatten(0, 1).any(-1).nonzero().squeeze(1)
         words = tokens.flatten(0, 1)[sent(rows, tokens.device)]
-        vectors = self._sentence_vectors(words, known.flatten(0, 1)[rows])  # (N, d), N real sentences in order
+        vectors = self._sentence_vectors(words, on_host.flatten(0, 1)[rows])  # (N, d), N real sentences in order
         laid = vectors.new_zeros(*real.shape, vectors.shape[-1]).masked_scatter(real.unsqueeze(-1), vectors)
         states, _ = self.sentences(laid, real)  # (B, S, d)
         return self.dropout(self.sentence_pooling(states, real))

@@ -120,11 +120,11 @@ class DialogueState(RecurrentState):
     position: Tensor  # `(rows,)`, number of tokens read so far
 
     def select(self, rows: Tensor) -> DialogueState:
-        kept, sources = self.rows.select(rows)
+        remaining, sources = self.rows.select(rows)
         memory = self.memory if sources is None else self.memory.select(sources)
         moved = super().select(rows)
         read = None if self.read is None else self.read.index_select(0, rows)
-        return DialogueState(moved.states, moved.fed, memory, kept, read, self.position.index_select(0, rows))
+        return DialogueState(moved.states, moved.fed, memory, remaining, read, self.position.index_select(0, rows))
 
 
 class HRED(TurnDecoder):
@@ -177,8 +177,8 @@ class HRED(TurnDecoder):
         Batches are made of whole conversations, so their responses cannot be batched by length. Hidden states of
         padding are zero where there are several groups.
         """
-        known, device = host_copy(target), target.device
-        lengths = ((known != 0) * torch.arange(1, known.shape[1] + 1, device=known.device)).amax(1).clamp_min(1)
+        on_host, device = host_copy(target), target.device
+        lengths = ((on_host != 0) * torch.arange(1, on_host.shape[1] + 1, device=on_host.device)).amax(1).clamp_min(1)
         groups = length_groups(lengths.tolist())
         if watch.observer.current is not None or len(groups) == 1:
             return super().forward(tokens, mask, turns, speakers, target, conversation, read)
@@ -281,23 +281,23 @@ class HRED(TurnDecoder):
 
     def _look(self, hidden: Tensor, state: DialogueState) -> list[Tensor]:
         """Contexts of states `(rows, n, d_hidden)` over the turns and over the words, `(rows, n, ...)` each."""
-        found, memory, read = [], state.memory, state.read
+        contexts, memory, read = [], state.memory, state.read
         where: dict[str, Any] = {"rows": state.rows, "offset": state.position}
-        shares = seen = None
+        turn_weights = seen = None
         if self.turn_attention is not None:
             assert memory.turns is not None
             if read is not None:
                 seen = torch.arange(len(memory.turns), device=read.device) < read.unsqueeze(1)  # (R, T)
             context = self.turn_attention(hidden, memory.turns, seen=seen, **where)
-            context, shares = context.split([self.config.d_context, len(memory.turns)], dim=-1)
-            found.append(context)
+            context, turn_weights = context.split([self.config.d_context, len(memory.turns)], dim=-1)
+            contexts.append(context)
         if self.word_attention is not None:
             assert memory.words is not None
             if read is not None:
                 seen = memory.turn_of[state.rows.source_of] < read.unsqueeze(1)  # (R, K)
-            inside = [] if shares is None else [memory.turn_of, shares]
-            found.append(self.word_attention(hidden, memory.words, *inside, seen=seen, **where))
-        return found
+            inside = [] if turn_weights is None else [memory.turn_of, turn_weights]
+            contexts.append(self.word_attention(hidden, memory.words, *inside, seen=seen, **where))
+        return contexts
 
 
 def _memory(

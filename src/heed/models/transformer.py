@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from heed.attention import Rows
 from heed.attention.host import host_copy
 from heed.errors import ConfigError
-from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
+from heed.layers import DecoderStack, Dropout, LayerNorm, SearchState, StackState, TokenEmbedding
 from heed.layers.elementwise import PLAIN
 from heed.layers.transformer import (
     DecoderBlock,
@@ -148,14 +148,17 @@ class Transformer(PairDecoder):
         if c.tied_output:
             self.output.weight = self.target_embedding.weight
 
-    def _embed(self, table: TokenEmbedding, norm: nn.Module, tokens: Tensor, positions: Tensor | int) -> Tensor:
+    def _embed(
+        self, table: TokenEmbedding, norm: nn.Module, tokens: Tensor, positions: Tensor | int, bound: int | None
+    ) -> Tensor:
         scaled = table(tokens) * self.embedding_scale
-        return self.dropout(norm(scaled + self.positions(positions)))
+        return self.dropout(norm(scaled + self.positions(positions, bound)))
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Encode sources to keys and values for each decoder block; arguments as `PairDecoder.encode`."""
-        positions = torch.arange(source.shape[1], device=source.device).unsqueeze(0)
-        x = self._embed(self.source_embedding, self.source_embedding_norm, source, positions)  # (B, S, d_model)
+        length = source.shape[1]
+        positions = torch.arange(length, device=source.device).unsqueeze(0)
+        x = self._embed(self.source_embedding, self.source_embedding_norm, source, positions, length)  # (B, S, d_model)
         mask = None if host_copy(source_mask).all() else source_mask
         x = self.encoder(x, mask)
         return Memory(self.decoder.prepare(self.encoder_norm(x), mask), None)
@@ -166,13 +169,13 @@ class Transformer(PairDecoder):
         return self.decoder.start(memory.keys, rows)
 
     def step(
-        self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None = None
-    ) -> tuple[Tensor, StackState | FastDecoding]:
+        self, tokens: Tensor, state: StackState | SearchState, lengths: Tensor | None = None
+    ) -> tuple[Tensor, StackState | SearchState]:
         """Append the keys and values of the next tokens to the caches, attend to them and to the source.
 
         Arguments and result as `DecoderBody.step`.
         """
-        positions = state.next_positions(tokens.shape[1])
-        x = self._embed(self.target_embedding, self.target_embedding_norm, tokens, positions)  # (R, n, d_model)
+        positions, bound = state.next_positions(tokens.shape[1]), state.bound(tokens.shape[1])
+        x = self._embed(self.target_embedding, self.target_embedding_norm, tokens, positions, bound)  # (R, n, d_model)
         x, state = self.decoder(x, state, lengths)
         return self.decoder_norm(x), state

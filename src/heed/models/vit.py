@@ -166,7 +166,8 @@ class Vit(ImageEncoder):
     def _tokens(self, pixels: Tensor) -> Tensor:
         """Input of the first block, `(batch, tokens, d_model)`."""
         x = self._embed(pixels)
-        first = [one.expand(len(x), 1, -1) for one in (self.class_vector, self.distillation_vector) if one is not None]
+        vectors = self.class_vector, self.distillation_vector
+        first = [vector.expand(len(x), 1, -1) for vector in vectors if vector is not None]
         x = torch.cat([*first, x], dim=1) if first else x
         if self.positions is not None:
             x = x + self._positions()
@@ -192,9 +193,9 @@ class Vit(ImageEncoder):
     def _embed(self, pixels: Tensor) -> Tensor:
         """One vector per patch, `(batch, patches, d_model)`."""
         c = self.config
-        wanted, given = (c.num_channels, c.height, c.width), tuple(pixels.shape[1:])
-        if given != wanted:
-            raise ShapeError(f"pixels have shape {given} (channels, height, width), expected {wanted}")
+        expected, shape = (c.num_channels, c.height, c.width), tuple(pixels.shape[1:])
+        if shape != expected:
+            raise ShapeError(f"pixels have shape {shape} (channels, height, width), expected {expected}")
         if self.stem is not None:
             embedded: Tensor = self.stem(pixels).flatten(2).transpose(1, 2)
             return embedded

@@ -1,4 +1,4 @@
-"""The fast way to write: the same hidden states as block by block, whatever becomes of rows and sources."""
+"""Steps of a search: the same hidden states as block by block, whatever becomes of rows and sources."""
 
 import importlib
 
@@ -12,7 +12,7 @@ from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.generation.search import NextTokenScores, without
 from heed.kernels import best_of
-from heed.layers import FastDecoding, StackState
+from heed.layers import SearchState, StackState
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -39,7 +39,7 @@ def make_memory(model, lengths=(5, 3, 7, 1)):
 
 
 class Pair:
-    """The same model written with in both ways, one step after the other."""
+    """The same model in a search and block by block, one step after the other."""
 
     def __init__(self, model, memory, times=1):
         self.model = model
@@ -66,7 +66,7 @@ def test_steps_are_those_of_the_blocks(norm, positions):
     pair = Pair(model := make_model(norm=norm, positions=positions, max_length=64), make_memory(model))
     for n in range(40):  # beyond the first room for keys and positions
         pair.step(draw(4, seed=n))
-    assert isinstance(pair.fast, FastDecoding)
+    assert isinstance(pair.fast, SearchState)
 
 
 def test_beams_move_split_and_leave():
@@ -83,7 +83,7 @@ def test_beams_move_split_and_leave():
             sources -= 1
         parents = torch.randint(0, 3, (sources, 3), generator=generator).tolist()
         pair.select([3 * source + row for source, rows in zip(stay, parents, strict=True) for row in rows])
-    assert isinstance(pair.fast, FastDecoding) and sources == 1
+    assert isinstance(pair.fast, SearchState) and sources == 1
 
 
 def test_rows_that_do_not_fit_and_longer_steps_go_on_block_by_block():
