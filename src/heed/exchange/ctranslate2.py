@@ -1,7 +1,7 @@
 """Export of Transformers for CTranslate2, generation with that library, and a check that outputs are the run's.
 
 CTranslate2 has Transformers and no other translation model. It supports every field of `transformer`: pre- and
-post-norm, both kinds of positions (always written as a table: its own sinusoids are numbered and laid out differently),
+post-norm, all kinds of positions (always written as tables: its own sinusoids are numbered and laid out differently),
 separate, shared, tied and normalised embeddings, stacks of unequal size, every activation.
 
 Its searches are those of `heed.generation`, with the same length normalisation and the end token counted, with two
@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -39,7 +39,6 @@ from heed.data.batch import pad_rows
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, HeedError, InputError, RunError, suggest
 from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
-from heed.layers.embeddings import LearnedPositions, sinusoids
 from heed.layers.transformer import Residual
 from heed.models.base import PairDecoder
 from heed.models.transformer import Transformer
@@ -91,9 +90,8 @@ def write_model(
 
     c = model.config
     assert model.source_embedding.num_embeddings == source.vocab_size
-    # A copy, because the library quantizes arrays in place.
-    learned = model.positions.table.weight.detach().clone() if isinstance(model.positions, LearnedPositions) else None
-    positions = sinusoids(torch.arange(num_positions), c.d_model) if learned is None else learned
+    num_positions = c.max_length if c.positions == "learned" else num_positions
+    places = torch.arange(num_positions).unsqueeze(0)
     both = {
         "pre_norm": c.norm == "pre",
         "activation": getattr(Activation, _ACTIVATIONS[c.activation]),
@@ -103,13 +101,14 @@ def write_model(
         TransformerEncoderSpec(len(model.encoder), c.num_heads, **both),
         TransformerDecoderSpec(len(model.decoder), c.decoder_heads or c.num_heads, **both),
     )
-    for to, table, side, stack in (
+    sides: tuple[tuple[Any, Any, Literal["source", "target"], str], ...] = (
         (spec.encoder, spec.encoder.embeddings[0], "source", "encoder"),
         (spec.decoder, spec.decoder.embeddings, "target", "decoder"),
-    ):
+    )
+    for to, table, side, stack in sides:
         table.weight = getattr(model, f"{side}_embedding").weight.detach().clone()
         to.scale_embeddings = c.scaled_embeddings  # by sqrt(d_model)
-        to.position_encodings.encodings = positions
+        to.position_encodings.encodings = model.positions_of(side)(places).detach()[0]
         if c.normalized_embeddings:
             _norm(to.layernorm_embedding, getattr(model, f"{side}_embedding_norm"))
         if c.norm == "pre":
@@ -134,7 +133,7 @@ def write_model(
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     spec.save(str(folder))
-    return len(positions)
+    return num_positions
 
 
 def _linear(spec: Any, *layers: nn.Linear) -> None:
