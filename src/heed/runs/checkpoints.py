@@ -179,7 +179,8 @@ def build(
 def _task_of(checkpoint: Checkpoint) -> str:
     """The task that a checkpoint is for, by its heads."""
     tasks = {spec_of(task).checkpoints: task for task in task_names()}
-    if (name := heads_of(checkpoint.architecture)) is None or name not in tasks:
+    listed = checkpoint.family.heads_of(checkpoint.architecture) is not None
+    if (name := heads_of(checkpoint.architecture)) is None or name not in tasks or not listed:
         known = [one for one in checkpoint.family.architectures.values() if heads_of(one) in tasks]
         raise ConfigError(
             f"{checkpoint.folder / CONFIG}: the architecture {checkpoint.architecture} is for a task that heed "
@@ -237,6 +238,7 @@ def _write_card(run: Run, name: str, checkpoint: Checkpoint, folder: Path) -> No
         f"A {run.config.task.replace('_', ' ')} model of {report['parameters']:,} parameters, imported by heed "
         f"{report['versions']['heed']} from the Hugging Face checkpoint {markdown(name)} ({checkpoint.architecture}). "
         f"`{folders.ORIGIN}` records its origin; heed has not scored it.",
+        *([] if checkpoint.licence is None else ["", f"Licence of the checkpoint: {checkpoint.licence}"]),
         "",
         *command_lines(uses, "the directory that holds this folder"),
     ]
