@@ -15,7 +15,7 @@ from contract import collate_pairs
 from heed.data.batch import TokenPair
 from heed.data.examples import Pair
 from heed.errors import ConfigError
-from heed.exchange.huggingface.bart import M2M100
+from heed.exchange.huggingface.bart import _LANGUAGES, M2M100
 from heed.runs.checkpoints import import_checkpoint
 from heed.watch.trace import trace
 
@@ -91,19 +91,14 @@ def write_tokenizer(family, folder):
         names = ["<s>", "<pad>", "</s>", "<unk>", *[name for name in names if name not in ("<s>", "</s>", "<unk>")]]
         (folder / "vocab.json").write_text(json.dumps({name: i for i, name in enumerate(names)}))
         files = folder / "vocab.json", folder / "sentencepiece.bpe.model"
-        tokenizer = transformers.M2M100Tokenizer(*map(str, files), src_lang=first, tgt_lang=second)
+        tags = [f"__{code}__" for code in _LANGUAGES["m2m100"].split()]
+        tokenizer = transformers.M2M100Tokenizer(
+            *map(str, files), src_lang=first, tgt_lang=second, additional_special_tokens=tags
+        )
         tokenizer.save_pretrained(folder)
-        return tokenizer, len(names) + 100 + 8
+        return tokenizer, len(names) + 100
     tokenizer.save_pretrained(folder)
     return tokenizer, len(tokenizer)
-
-
-def languages(family, tokenizer):
-    return [i for i in range(len(tokenizer)) if tokenizer.convert_ids_to_tokens(i) in silent(family)]
-
-
-def silent(family):
-    return {f"__{name}__" for name in LANGUAGES["m2m"]} | {*LANGUAGES[family]} | {"<s>", "<pad>"}
 
 
 def checkpoint(folder, family, seed=1, generation=None, scale=0.3, **fields):
@@ -124,7 +119,7 @@ def checkpoint(folder, family, seed=1, generation=None, scale=0.3, **fields):
             model.final_logits_bias[0, 2] += 2
     target = LANGUAGES[family][1]
     forced = 0 if target is None else tokenizer.convert_tokens_to_ids(target if family == "nllb" else f"__{target}__")
-    names = [tokenizer.convert_ids_to_tokens(i) for i in range(rows - 8 * (family == "m2m"))]
+    names = [tokenizer.convert_ids_to_tokens(i) for i in range(rows)]
     tags = {"<s>", "<pad>"} | {*LANGUAGES[family]} | {name for name in names if name.startswith("__")}
     never = [[i] for i, name in enumerate(names) if name in tags]
     model.generation_config = transformers.GenerationConfig(
@@ -251,15 +246,16 @@ def test_an_export_gives_the_checkpoint_back(tmp_path, family, fields):
 @pytest.mark.parametrize("family", LANGUAGES)
 def test_ctranslate2_gives_the_same_log_probabilities(tmp_path, family, fields):
     pytest.importorskip("ctranslate2")
-    checkpoint(tmp_path / "model", family, generation=SEARCHES["ngrams"], **fields)
-    run = imported(tmp_path / "model")
+    checkpoint(tmp_path / "model", family, generation=SEARCHES["ngrams"], scale=0.1, **fields)
+    alike = {"renormalize": True, "early_stopping": "full"}  # as that library searches
+    run = import_checkpoint(tmp_path / "model", tmp_path / "run", {"generation": alike}).run
     exported = heed.export(run)
     assert exported.check.greedy == 0
     assert exported.check.log_prob < 2e-6
-    for text, other in zip(TEXTS, run.predict(TEXTS, engine="ctranslate2"), strict=True):
-        own = run.predict(text)
-        assert (own.ids, own.text, own.finished) == (other.ids, other.text, other.finished)
-        assert other.token_probs[0] == 1.0
+    for options in ({}, {"beam_size": 4}, {"max_length": 5}, {"min_length": 12}):
+        both = [run.predict(TEXTS, engine=engine, **options) for engine in ("torch", "ctranslate2")]
+        assert [(own.ids, own.text, own.finished) for own in both[0]] == [(x.ids, x.text, x.finished) for x in both[1]]
+        assert {other.token_probs[0] for other in both[1]} == {1.0}
 
 
 def test_a_bart_tokenizer_is_read_without_tokenizer_json(tmp_path):
@@ -281,7 +277,7 @@ def test_languages_are_chosen_in_configuration_and_question(tmp_path):
     (written,) = model.generate(**library("the dog", return_tensors="pt"), forced_bos_token_id=french).tolist()
     prediction = run.predict("the dog", source_language="deu_Latn", target_language="fra_Latn")
     assert [i for i in written if i != 2] == [*prediction.ids]
-    with pytest.raises(ConfigError, match=r"data\.target_language: the model has no language 'fra'; did you mean"):
+    with pytest.raises(ConfigError, match=r"data\.target_language: the model has no language 'fra'; valid: deu_Latn"):
         run.predict("the dog", target_language="fra")
     given = {"data": {"source_language": "fra_Latn"}}
     assert import_checkpoint(tmp_path / "model", tmp_path / "other", given).run.input.frame[0] == [french]
@@ -336,13 +332,11 @@ def test_several_languages_are_learned_together(tmp_path):
         "tokenizer.shared": True,
         "data.source_language": "eng",
         "data.target_language": "deu",
-        "data.extra": [{"files": ["more.tsv"], "source_language": "deu", "target_language": "eng"}],
+        "data.extra": [{"files": [str(tmp_path / "more.tsv")], "source_language": "deu", "target_language": "eng"}],
         "training.threads": 1,
     }
-    (tmp_path / "train.tsv").write_text("\n".join(map("\t".join, PAIRS)), "utf-8")
-    settings["data.extra"][0]["files"] = [str(tmp_path / "more.tsv")]
     run = heed.train(
-        "translation", str(tmp_path / "train.tsv"), model="transformer", size="tiny", steps=2, out=tmp_path / "run",
+        "translation", train=PAIRS, valid=PAIRS[:4], model="transformer", size="tiny", steps=2, out=tmp_path / "run",
         settings=settings, quiet=True,
     )  # fmt: skip
     tags = run.input.source_tokenizer.tags

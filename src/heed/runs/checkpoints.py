@@ -17,7 +17,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, find_checkpoint
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
-from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, store
+from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, optional_json, store
 from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
@@ -365,7 +365,7 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
         write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
         for name, values in exportable.files.items():
-            write_json(part / name, values)
+            write_json(part / name, {**(optional_json(part / name) or {}), **values})
         difference = _check(run, kind, part)
     written_as = settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference
     return ExportedCheckpoint(final, *written_as, exportable.notes, bool(vocabularies))

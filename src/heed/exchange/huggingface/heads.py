@@ -272,7 +272,7 @@ class NextToken(Heads):
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
         tokenizer, files = checkpoint.vocabularies["tokens"]
         ends = {files["roles"].get(role) for role in ("sep_token", "eos_token")}
-        begins = (optional_json(checkpoint.folder / "tokenizer_config.json") or {}).get("add_bos_token") is True
+        begins = (optional_json(checkpoint.folder / TOKENIZER) or {}).get("add_bos_token") is True
         end_token = tokenizer.token(tokenizer.special.end) in ends
         return {
             "model": {"tied_output": checkpoint.tied},
@@ -284,7 +284,7 @@ class NextToken(Heads):
         return {"heads": frozenset({"output"}), "tied": getattr(body, "tied_output", True)}
 
 
-GENERATION = "generation_config.json"
+GENERATION, TOKENIZER = "generation_config.json", "tokenizer_config.json"
 _STOPPING = {False: "heuristic", True: "full", "never": "never"}
 """transformers' `early_stopping` -> ours."""
 _LONGEST = 200
@@ -339,7 +339,7 @@ class Written(Heads):
         data: dict[str, Any] = {}
         if fields.get("target_frame") == "language":
             options, forced = (
-                optional_json(checkpoint.folder / "tokenizer_config.json") or {},
+                optional_json(checkpoint.folder / TOKENIZER) or {},
                 settings.forced_bos_token_id,
             )
             written = options.get("tgt_lang") if forced is None else target.token(forced)
@@ -353,6 +353,9 @@ class Written(Heads):
         config = run.config.data
         unset = body.target_frame == "language" and not config.target_language
         prefix = [] if unset else run.input.target_prefix
+        spoken: dict[str, Any] = {}
+        if body.target_frame == "language":
+            spoken[TOKENIZER] = {"src_lang": config.source_language, "tgt_lang": config.target_language}
         generation = {
             **({"forced_bos_token_id": prefix[0]} if prefix else {}),
             "no_repeat_ngram_size": search.no_repeat_ngram,
@@ -373,7 +376,7 @@ class Written(Heads):
             "tied": bool(getattr(body, "tied_output", True)),
             "settings": {} if body.positions == "learned" else {"max_position_embeddings": max(_POSITIONS, longest)},
             "notes": (unknown,) if run.head.replaces_unknown else (),
-            "files": {GENERATION: generation},
+            "files": {GENERATION: generation, **spoken},
         }
 
 

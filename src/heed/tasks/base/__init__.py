@@ -72,6 +72,13 @@ CHOICE = Flag(
 LENGTH = Flag(
     "predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1, most=100_000
 )
+ENGINE = Flag(
+    "predict",
+    "engine",
+    ("torch", "ctranslate2", "ctranslate2-int8"),
+    "Program that runs the model; all but torch need heed export.",
+    default="torch",
+)
 NO_REPEAT = Flag(
     "predict",
     "no-repeat-ngram",
