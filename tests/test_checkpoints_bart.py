@@ -51,6 +51,7 @@ UNTIED = {"tie_word_embeddings": False}
 SHAPES = {
     "plain": {},
     "untied": UNTIED,
+    "odd": {"d_model": 15, "encoder_attention_heads": 3, "decoder_attention_heads": 5},
     "deep-encoder": {"encoder_layers": 3, "decoder_layers": 1, "scale_embedding": True},
     "unlike": {"decoder_attention_heads": 2, "decoder_ffn_dim": 40, "activation_function": "silu"},
 }
