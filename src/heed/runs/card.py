@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.evaluation.significance import score_line
@@ -83,7 +82,10 @@ def _licence(path: Path) -> list[str]:
     """The card's lines for the licence of the checkpoint that the run was trained from; none if it is not known."""
     from heed.exchange.huggingface.checkpoint import Origin  # most runs are not from checkpoints
 
-    origin = Origin.read(path) if (path / folders.ORIGIN).is_file() else None
+    try:
+        origin = Origin.read(path)
+    except RunError:  # an export will say so
+        return []
     if origin is None or origin.licence is None:
         return []
     return [f"Trained from {markdown(origin.source)}. Licence of the checkpoint: {origin.licence}", ""]
