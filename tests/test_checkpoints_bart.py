@@ -269,6 +269,19 @@ def test_a_bart_tokenizer_is_read_without_tokenizer_json(tmp_path):
     assert [one.ids for one in run.predict(TEXTS)] == [one.ids for one in whole.predict(TEXTS)]
 
 
+def test_language_tokens_are_found_in_tokenizer_json_alone(tmp_path):
+    checkpoint(tmp_path / "model", "nllb")
+    whole = imported(tmp_path / "model").input.target_tokenizer
+    path = tmp_path / "model" / "tokenizer_config.json"
+    path.write_text(json.dumps({"tokenizer_class": "NllbTokenizer"}))
+    named = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    (path.parent / "special_tokens_map.json").write_text(json.dumps(named))
+    run = import_checkpoint(path.parent, tmp_path / "again", {"data": {"source_language": "fra_Latn"}}).run
+    assert run.input.target_tokenizer.tags == whole.tags
+    assert run.config.data.target_language == "deu_Latn"  # of forced_bos_token_id
+    assert [*whole.tags] == ["<s>", *LANGUAGES["nllb"]]
+
+
 def test_languages_are_chosen_in_configuration_and_question(tmp_path):
     model, library = checkpoint(tmp_path / "model", "nllb")
     run = imported(tmp_path / "model")
