@@ -363,7 +363,7 @@ def test_several_languages_are_learned_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("family", "file", "change", "said"),
+    ("family", "file", "change", "message"),
     [
         ("nllb", "tokenizer_config.json", {"legacy_behaviour": True}, r"legacy_behaviour is true.*X </s> lang"),
         ("nllb", "config.json", {"model_type": "mbart"}, r"model_type is 'mbart', whose texts are read as X </s> lang"),
@@ -377,11 +377,11 @@ def test_several_languages_are_learned_together(tmp_path):
         ("bart", "config.json", {"architectures": ["BartForSequenceClassification"]}, "is for a task that heed does"),
     ],
 )
-def test_what_heed_lacks_is_refused_by_name(tmp_path, family, file, change, said):
+def test_what_heed_lacks_is_refused_by_name(tmp_path, family, file, change, message):
     checkpoint(tmp_path / "model", family)
     path = tmp_path / "model" / file
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         imported(tmp_path / "model")
 
 

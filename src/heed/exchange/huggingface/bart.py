@@ -42,7 +42,7 @@ from heed.exchange.huggingface.tokenizers import CONFIG, WHOLE, read_tokenizer, 
 from heed.models.transformer import TransformerConfig
 from heed.storage.files import shown
 
-_ALIKE = {"norm_eps": (1e-5, "its value is 1e-05")}
+_NORM_EPS = {"norm_eps": (1e-5, "its value is 1e-05")}
 
 
 class _OneVocabulary(EncoderDecoder):
@@ -93,7 +93,7 @@ class Bart(_OneVocabulary):
         "normalized_embeddings": (True, "BART normalises embeddings"),
         "source_frame": ("both", "BART reads sources between a start and an end token"),
         "output_bias": (True, "its output layer has a bias"),
-        **_ALIKE,
+        **_NORM_EPS,
     }
 
     max_length: Count = Field(1024, alias="max_position_embeddings")
@@ -146,7 +146,7 @@ class M2M100(_OneVocabulary):
         "source_frame": ("language", "M2M-100 reads a language token before and an end token after each source"),
         "target_frame": ("language", "M2M-100 begins targets with a language token"),
         "output_bias": (False, "its output layer has no bias"),
-        **_ALIKE,
+        **_NORM_EPS,
     }
     ignored: ClassVar = (r"embed_positions\.weights$", "^final_logits_bias$")
 
@@ -206,8 +206,8 @@ class M2M100(_OneVocabulary):
         if not isinstance(tokenizer, MappedTokenizer):
             return write_tokenizer(tokenizer, files, folder, cls.model_type)
         languages = [tag for tag in tokenizer.tags if tag.startswith("__")]
-        known = {" ".join(f"__{code}__" for code in codes.split()): name for name, codes in _LANGUAGES.items()}
-        if (name := known.get(" ".join(languages))) is None:
+        by_tags = {" ".join(f"__{code}__" for code in codes.split()): name for name, codes in _LANGUAGES.items()}
+        if (name := by_tags.get(" ".join(languages))) is None:
             raise ConfigError("m2m_100 with a SentencePiece model has the languages of M2M-100 or WMT21, not others")
         tokens = tokenizer.tokens[: tokenizer.tags[languages[0]]]
         (folder / _CUTTER).write_bytes(tokenizer.origin)

@@ -353,9 +353,9 @@ class Written(Heads):
         config = run.config.data
         unset = body.target_frame == "language" and not config.target_language
         prefix = [] if unset else run.input.target_prefix
-        spoken: dict[str, Any] = {}
+        tokenizer_files: dict[str, Any] = {}
         if body.target_frame == "language":
-            spoken[TOKENIZER] = {"src_lang": config.source_language, "tgt_lang": config.target_language}
+            tokenizer_files[TOKENIZER] = {"src_lang": config.source_language, "tgt_lang": config.target_language}
         generation = {
             **({"forced_bos_token_id": prefix[0]} if prefix else {}),
             "no_repeat_ngram_size": search.no_repeat_ngram,
@@ -376,7 +376,7 @@ class Written(Heads):
             "tied": bool(getattr(body, "tied_output", True)),
             "settings": {} if body.positions == "learned" else {"max_position_embeddings": max(_POSITIONS, longest)},
             "notes": (unknown,) if run.head.replaces_unknown else (),
-            "files": {GENERATION: generation, **spoken},
+            "files": {GENERATION: generation, **tokenizer_files},
         }
 
 

@@ -384,9 +384,9 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], tags: bool = False) 
     files = TokenizerFolder(folder, config)
     library, size = _library(files), config.get("vocab_size")
     try:
-        known = size if isinstance(size, int) else None
+        rows = size if isinstance(size, int) else None
         special = [token.content for token in files.added.values() if token.special or token.content in files.further]
-        tokenizer = imported(library, files.roles, known, special if tags else ())
+        tokenizer = imported(library, files.roles, rows, special if tags else ())
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
     kept = {name: value for name, value in files.values.items() if name in _KEPT}
