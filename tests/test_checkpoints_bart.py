@@ -337,6 +337,13 @@ def test_an_imported_model_is_trained_on_looked_at_and_exported(tmp_path):
     assert_same_tokens(other, library, run, tmp_path / "out")
 
 
+def test_languages_of_a_model_without_them_are_refused(tmp_path):
+    checkpoint(tmp_path / "model", "bart")
+    run = imported(tmp_path / "model")
+    with pytest.raises(ConfigError, match=r"data\.target_language is 'fra', but the model has no languages"):
+        run.predict("the dog", target_language="fra")
+
+
 def test_several_languages_are_learned_together(tmp_path):
     (tmp_path / "more.tsv").write_text("\n".join(f"{target}\t{source}" for source, target in PAIRS[:8]), "utf-8")
     settings = {

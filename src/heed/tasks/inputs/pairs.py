@@ -223,27 +223,33 @@ class Pairs(Tokens):
         """The tokens added before and after each source (`model.source_frame`)."""
         kind = self.config.model.settings.get("source_frame", "none")
         special = self.source_tokenizer.special
-        before = [special.start] if kind == "both" else [self.language("source")] if kind == "language" else []
+        language = self.language("source", kind)
+        before = [special.start] if kind == "both" else language
         return before, [] if kind == "none" else [special.end]
 
     @cached_property
     def target_prefix(self) -> list[int]:  # type: ignore[override]  # depends on the model
         """The tokens that every target begins with (`model.target_frame`)."""
         kind = self.config.model.settings.get("target_frame", "none")
-        if kind == "start":
-            return [self.source_tokenizer.special.start]
-        return [self.language("target")] if kind == "language" else []
+        language = self.language("target", kind)
+        return [self.source_tokenizer.special.start] if kind == "start" else language
 
-    def language(self, side: Literal["source", "target"]) -> int:
-        """The token of the language of a side.
+    def language(self, side: Literal["source", "target"], frame: str) -> list[int]:
+        """The token of the language of a side; none for a model whose frame has none.
 
         Raises:
-            ConfigError: It is not set, or the tokenizer has no token for it.
+            ConfigError: It is not set, the tokenizer has no token for it, or the model has no languages.
         """
         name, tags = getattr(self.config.data, f"{side}_language", None), self.tokenizers[side].tags
+        if frame != "language":
+            if name is None:
+                return []
+            raise ConfigError(
+                f"data.{side}_language is {name!r}, but the model has no languages: model.{side}_frame is {frame}"
+            )
         for token in (name, f"__{name}__"):  # M2M-100 writes "__en__"
             if token in tags:
-                return tags[token]
+                return [tags[token]]
         names = sorted(tag.removeprefix("__").removesuffix("__") for tag in tags if not tag.startswith("<"))
         known = suggest(str(name), names) if name else f", such as {', '.join(names[:_SHOWN])}"
         what = f"has no language {name!r}" if name else "needs the language of its texts"
