@@ -22,8 +22,8 @@ from machine import print_machine
 from torch import Tensor
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens import END, PADDING, START, UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.models.transformer import Transformer, TransformerConfig
 

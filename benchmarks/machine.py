@@ -66,7 +66,7 @@ def warn(when: str, before: Times, used: float) -> None:
     Nothing is printed where the system does not report it (only Linux does).
     """
     now, here = read_times(), _used()
-    busy = now.counted - before.counted - (now.idle - before.idle)
+    busy = now.total - before.total - (now.idle - before.idle)
     others = (busy - (here - used)) / (now.clock - before.clock)
     if others > QUIET:
         print(f"NOT QUIET: {when} other processes kept {others:.1f} of {len(cores())} cores busy: compare no times")

@@ -37,7 +37,7 @@ from torch.nn.functional import cross_entropy
 
 from heed.config import TrainingConfig
 from heed.data.batch import frame, frame_size, pad_rows, plan_pass
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.layers.embeddings import MaskedWords
 from heed.models.bert import Bert, BertConfig
 from heed.tasks import check_config, task_class

@@ -23,8 +23,8 @@ import torch
 import training
 from machine import print_machine
 
-from heed.threads import COMPANY, fixed, given_by_user, sparing
-from heed.training.cost import choose_threads, give_way
+from heed.threads import fixed, free_cores, given_by_user, prediction_threads
+from heed.training.cost import choose_threads, limit_to_free_cores
 
 _REST = 0.05
 """Seconds between two ways: threads that have just computed keep their cores busy for some milliseconds."""
@@ -50,7 +50,7 @@ def rows() -> dict[str, Ways]:
     for batch, beam in ((1, 1), (1, 5), (64, 1), (64, 5)):
         work = partial(search, *decoding.sources_of(batch), beam, 25)
         name = f"{'one source' if batch == 1 else f'{batch} sources'}, {f'beam {beam}' if beam > 1 else 'greedy'}"
-        found[name] = ways(within(sparing, work), work)
+        found[name] = ways(within(prediction_threads, work), work)
     shape = training.SHAPES["4+4 x 128"]
     data, step = training.batches(2_000, 4), training.heed_step(shape)
     threads = choose_threads(training.heed_model(shape), data[0].source.numel() + data[0].target.numel())
@@ -62,7 +62,7 @@ def rows() -> dict[str, Ways]:
     def default_updates() -> None:
         """As in a run: the number of threads is limited to the free cores before each update."""
         for batch in data:
-            give_way(threads)
+            limit_to_free_cores(threads)
             step(batch)
 
     return {**found, "training, four updates": ways(within(fixed, default_updates), updates)}
@@ -115,12 +115,12 @@ def report(given: argparse.Namespace) -> None:
     for name, work in rows().items():
         if given.only not in name:
             continue
-        before = COMPANY.free_cores()
+        before = free_cores()
         found = measure(work, given.rounds, given.seconds)
         cells = [f"{1e3 * clock:,.0f}; {1e3 * spent:,.0f} ({count})" for clock, spent, count in found.values()]
         default, *fixed_ways = (clock for clock, _, _ in found.values())
         ratios = f"{default / min(fixed_ways):.2f} | {default / fixed_ways[0]:.2f}"
-        print(f"| {name} | {' | '.join(cells)} | {ratios} | {before}, {COMPANY.free_cores()} |", flush=True)
+        print(f"| {name} | {' | '.join(cells)} | {ratios} | {before}, {free_cores()} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from heed.data.examples import split_sentences
-from heed.data.tokens.special import split_words
+from heed.data.tokens import split_words
 
 
 def main() -> None:

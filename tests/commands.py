@@ -51,4 +51,4 @@ def compare_here(patch, reporter, trained=None):
         def result(self):
             return self._run is not None
 
-    patch.setattr(jobs, "Apart", Trained)
+    patch.setattr(jobs, "Job", Trained)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 
 from heed.data.batch import TokenPair, pad_rows, pad_shifted
-from heed.data.tokens.special import OWN
+from heed.data.tokens import OWN
 from heed.tasks import check_config, task_class
 
 TRAINING = {"steps": 1, "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1, "warmup": 0}

@@ -18,15 +18,13 @@ from contract import data_of
 from heed.config import ModelSection, TokenizerConfig
 from heed.show.shown import ShownLook
 from heed.tasks import check_config, task_class
-from heed.tasks.classification.look import look_at_text
+from heed.tasks.classification import look_at_text
 from heed.tasks.heads.pooled import Classifier
 from heed.tasks.inputs.windows import Stretch
-from heed.tasks.series.task import TASK as SERIES
-from heed.tasks.series.task import look_at_series
-from heed.tasks.tagging.task import look_at_tags
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.task import TASK
+from heed.tasks.series import TASK as SERIES
+from heed.tasks.series import look_at_series
+from heed.tasks.tagging import look_at_tags
+from heed.tasks.translation import TASK, TranslationConfig, TranslationTraining, look_at
 from heed.watch.looks import Look
 
 TEXT = "The film was great. It was Zebra of all."

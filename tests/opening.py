@@ -20,14 +20,14 @@ def run_numpy(number):
 def cells(look):
     """The cells of the only attention of a look, with the weights that are drawn; a few of each row."""
     if isinstance(look, ShownPicture):
-        (one,) = [map for map in look.maps if map.opens is not None]
+        (one,) = [map for map in look.maps if map.weight_source is not None]
         tokens = look.look.every.leading
         names = ["class"] * tokens + [f"{r},{c}" for r in range(one.grid[0]) for c in range(one.grid[1])]
         for at in {0, len(names) // 2, len(names) - 1}:
             weight = one.weights[tuple(map(int, names[at].split(",")))] if at >= tokens else one.outside
             yield ("class" if tokens else names[0]), names[at], float(weight) if tokens else None
         return
-    found = [one.weights for one in look.maps if one.opens is not None]
+    found = [one.weights for one in look.maps if one.weight_source is not None]
     found += [np.array([one.weights]) for one in look.look.shadings if one.row is not None]
     (weights,) = found
     for row in range(len(weights)):
@@ -48,7 +48,7 @@ def open_all(look):
         count += 1
         assert weight is None or number.weight == pytest.approx(weight, abs=1e-6)
         assert run_numpy(number) == pytest.approx(number.weight, abs=1e-5)
-        one = number.opened.number
+        one = number.breakdown.number
         assert one.weight == pytest.approx(one.seen, abs=1e-6)
         assert f"weight {number.weight:.6f}" in number.text() and number.html()
     return count
@@ -58,11 +58,11 @@ def open_each(run, given, **options):
     """Open cells of every attention that a look can show; returns the names of those mechanisms."""
     whole, found = run.look(given, layer="all", head="all", **options), set()
     if isinstance(whole, ShownPicture):
-        names = [one.title.partition(": ")[2] for one in whole.maps if one.opens is not None]
+        names = [one.title.partition(": ")[2] for one in whole.maps if one.weight_source is not None]
         numbers = [[int(part.split()[-1]) for part in name.split(", ")] for name in names]
         found = {("encoder", layer, head) for layer, head in numbers}
     else:
-        found |= {(one.mechanism, one.layer, one.head) for one in whole.maps if one.opens is not None}
+        found |= {(one.mechanism, one.layer, one.head) for one in whole.maps if one.weight_source is not None}
         found |= {(one.row.mechanism, 0, 0) for one in whole.look.shadings if one.row is not None}
     for mechanism, layer, head in found:
         assert open_all(run.look(given, mechanism=mechanism, layer=layer, head=head, **options)), mechanism

@@ -22,8 +22,8 @@ from heed.cli import main
 from heed.training import cost
 
 USED = [
-    *("heed.cli.app", "heed.runs.train", "heed.tasks.translation.task", "heed.tasks.classification.task"),
-    *("heed.tasks.tagging.task", "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text"),
+    *("heed.cli.app", "heed.runs.train", "heed.tasks.translation", "heed.tasks.classification"),
+    *("heed.tasks.tagging", "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text"),
 ]
 """Modules that the commands import on demand; loaded here once for all forks."""
 

@@ -11,7 +11,7 @@ import heed
 from commands import call as command
 from contract import forced_batch
 from heed.data.examples import Pair
-from heed.data.kinds.links import read_links
+from heed.data.kinds.pairs import read_links
 from heed.errors import ConfigError
 from heed.tasks.heads.alignment import AttentionPlace, alignment_scores, usual_place, word_weights
 

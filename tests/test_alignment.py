@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from heed.data.batch import TokenPair
 from heed.errors import DataError
-from heed.evaluation.alignment import alignment_measures
+from heed.evaluation.labels import alignment_measures
 from heed.evaluation.significance import intervals
 from heed.tasks.inputs import supervision as aligner
 

@@ -17,7 +17,7 @@ import heed
 from heed.cli import main
 from heed.cli.predict import Answering
 from heed.data.findings import BadLine
-from heed.data.kinds.inputs import inputs_in
+from heed.data.kinds.texts import inputs_in
 from heed.data.tables import Field
 from heed.data.text_files import InputFindings, incoming
 from heed.errors import ConfigError, DataError, HeedError, TrainingError

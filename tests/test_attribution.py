@@ -161,8 +161,8 @@ def test_vectors_in_a_virtual_table_are_read_as_tokens_are_and_values_add_up(nam
     explained = run.looks.explain(run.task, run.model, run.readable(text))
     scored = explained.scored
     several = torch.stack([scored.tokens, scored.tokens.roll(1)])
-    if scored.held is not None:
-        several = torch.where(scored.held, scored.tokens, several)
+    if scored.fixed is not None:
+        several = torch.where(scored.fixed, scored.tokens, several)
     both = scored.of_tokens(several)
     with torch.no_grad():
         table = run.model.get_parameter(scored.table)

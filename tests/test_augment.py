@@ -4,7 +4,7 @@ only."""
 import numpy as np
 from scipy import stats
 
-from heed.config.pictures import AugmentSection
+from heed.config.sections import AugmentSection
 from heed.data.pictures import sizing as ops
 from heed.data.pictures.sizing import Augment
 

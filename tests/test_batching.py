@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contract import collate_pairs
 from heed.data.batch import TokenPair, plan_pass, positions_in_groups
-from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.data.tokens import END, PADDING, START
 from heed.layers.ragged import length_groups
 
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40)), max_size=120)

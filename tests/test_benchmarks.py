@@ -55,7 +55,7 @@ def test_the_line_names_processor_cores_threads_torch_and_kernels(monkeypatch):
 def test_a_machine_that_is_not_quiet_is_marked(monkeypatch, capsys):
     monkeypatch.syspath_prepend(FOLDER)
     machine = importlib.import_module("machine")
-    before = machine.Times(clock=100.0, counted=200.0, idle=50.0, own=0.0)
+    before = machine.Times(clock=100.0, total=200.0, idle=50.0, process=0.0)
     monkeypatch.setattr(machine, "_used", lambda: 17.0)
     for idle, said in ((52.0, "NOT QUIET: during this run other processes kept 1.0 of "), (61.5, "")):
         monkeypatch.setattr(machine, "read_times", lambda idle=idle: machine.Times(110.0, 220.0, idle, 0.0))

@@ -10,8 +10,7 @@ from torch.testing import assert_close
 
 import heed
 from heed.data.batch import fit, frame, frame_size, framed, framed_features, unframed
-from heed.data.tokens.special import OWN
-from heed.data.tokens.tokenizer import END, PADDING, START
+from heed.data.tokens import END, OWN, PADDING, START
 from heed.errors import ConfigError, DataError
 from heed.layers.elementwise import RELU
 from heed.layers.embeddings import MaskedWords, TokenEmbedding

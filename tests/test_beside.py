@@ -315,4 +315,4 @@ def test_an_edited_picture_shows_what_the_edit_changes(drawn):
     assert float(edited.weights.max() - edited.weights.min()) < 1e-6
     assert torch.allclose(difference.weights, edited.weights - plain.maps[0].weights)
     assert difference.title.endswith("with the edits minus without")
-    assert f"without the edits: {plain.look.said}" in shown.look.notes
+    assert f"without the edits: {plain.look.prediction}" in shown.look.notes

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens import END, PADDING, START
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.contracts import Draw
 from heed.tasks.inputs.stream import TokenStream, blocks, contiguous
 from heed.training.device import divided

@@ -13,7 +13,7 @@ import torch
 
 from heed.lessons import run_lesson
 from heed.show.beams import ShownBeams
-from heed.show.draw_html import KEPT
+from heed.show.draw_html import LARGEST
 from heed.show.shown import ShownLook
 from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Look
 from heed.watch.maps import Axis, Map, Part, difference_of
@@ -139,13 +139,13 @@ def test_the_kept_weights_of_a_long_row_are_right_and_their_mass_is_said(large, 
     for row in (0, 300):
         page.locator(".queries button").nth(row).click()
         weights = maps[3].weights[row]
-        best, keys = weights.topk(KEPT)
+        best, keys = weights.topk(LARGEST)
         lines = page.locator(".row tbody tr").all_inner_texts()
-        shown = [line.split("\t") for line in lines[:KEPT]]
+        shown = [line.split("\t") for line in lines[:LARGEST]]
         assert sorted(int(number) - 1 for _, number, _ in shown) == sorted(keys.tolist())
         for _, number, weight in shown:
             assert float(weight) == pytest.approx(float(weights[int(number) - 1]), abs=0.01)
-        assert lines[KEPT].startswith(f"{LENGTH - KEPT} others")
+        assert lines[LARGEST].startswith(f"{LENGTH - LARGEST} others")
         covered = re.search(r"the 16 largest have ([\d.]+) of the weight", status(page))
         assert float(covered[1]) == pytest.approx(float(best.sum()), abs=0.03)
 

@@ -14,7 +14,7 @@ from heed.errors import ConfigError
 from heed.runs.advice import after, before, before_budget
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK
 from heed.training import callbacks, loop, plan
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult

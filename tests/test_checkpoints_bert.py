@@ -19,7 +19,7 @@ from checkpoints import (
     write_byte_pairs,
     write_word_pieces,
 )
-from heed.data.tokens.special import OWN
+from heed.data.tokens import OWN
 from heed.errors import ConfigError, RunError
 from heed.runs.checkpoints import import_checkpoint
 from heed.watch.trace import trace

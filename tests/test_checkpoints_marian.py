@@ -13,7 +13,7 @@ import marian
 from checkpoints import with_field
 from contract import collate_pairs
 from heed.data.batch import TokenPair
-from heed.data.tokens.special import START
+from heed.data.tokens import START
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import alternating
 from heed.runs.checkpoints import import_checkpoint

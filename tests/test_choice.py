@@ -10,9 +10,7 @@ from commands import failing, output_of
 from contract import data_of, forced_batch
 from heed.config import ModelSection, TokenizerConfig
 from heed.errors import ConfigError
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK, TranslationConfig, TranslationTraining, look_at
 from heed.watch.looks import Choice
 from heed.watch.trace import trace
 
@@ -68,11 +66,11 @@ def test_frames_hold_a_row_of_each_map_and_the_states_of_each_block(both):
     encoder, decoder, cross = shown.maps
     for i, frame in enumerate(shown.encoder):
         assert list(frame.states) == ["layer 0", "layer 1", "layer 2"]
-        (glance,) = frame.glances
-        assert torch.equal(glance.weights, encoder.weights[i]) and glance.mask is None
+        (step,) = frame.attention
+        assert torch.equal(step.weights, encoder.weights[i]) and step.mask is None
     seen = weights_seen(both)
     for t, frame in enumerate(shown.decoder):
-        first, second = frame.glances
+        first, second = frame.attention
         assert torch.equal(first.weights, decoder.weights[t]) and first.mask.sum() == t + 1
         assert torch.equal(second.weights, cross.weights[t])
         assert_close(second.context, seen.maps("cross", 0).context[0, 1, t])

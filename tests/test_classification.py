@@ -10,14 +10,14 @@ from sklearn.metrics import f1_score
 
 import heed
 from commands import call
-from heed.data.tokens.tokenizer import START
+from heed.data.tokens import START
 from heed.errors import ConfigError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
 from heed.evaluation.measures import values_of
 from heed.evaluation.significance import summarise
 from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
-from heed.tasks.classification.look import look_at_text
+from heed.tasks.classification import look_at_text
 from heed.watch.edits import Uniform
 
 FILLER = "the of and film story it was we saw plot".split()

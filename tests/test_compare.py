@@ -642,7 +642,7 @@ def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, monkeypatch,
 
         result, stop = lambda self: True, lambda self: told.append(self.slot)
 
-    monkeypatch.setattr(jobs, "Apart", Ends)
+    monkeypatch.setattr(jobs, "Job", Ends)
     words = [f"bahdanau{TINY}", f"bahdanau{TINY}:cell=rnn", f"bahdanau{TINY}:cell=lstm"]
     planned = plan_runs(check_config(SETTINGS, "test"), words, 1)
     assert not jobs.train_all(tmp_path, planned, Quiet(), count)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens import END, PADDING, START, UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig

@@ -8,7 +8,7 @@ import pytest
 from contract import data_of
 from heed.data.examples import Conversation
 from heed.data.findings import Findings
-from heed.data.kinds.conversations import conversation_reader, hold_conversations, read_conversations
+from heed.data.kinds.conversations import conversation_reader, conversations_from_python, read_conversations
 from heed.data.splits import open_splits
 from heed.errors import DataError
 
@@ -139,7 +139,7 @@ def test_only_the_first_conversations_are_read_where_that_is_asked_for(tmp_path)
 
 def test_conversations_of_python():
     findings = Findings()
-    held = hold_conversations([["a", "b"], {"turns": SPOKEN}, SPOKEN], "train", section("x").columns, findings)
+    held = conversations_from_python([["a", "b"], {"turns": SPOKEN}, SPOKEN], "train", section("x").columns, findings)
     assert [len(one.turns) for one in held] == [2, 3, 3] and held[2].speakers == ("A", "B", "A")
     for data, message in (
         ("a", "train is the text 'a', expected a list of conversations"),
@@ -147,4 +147,4 @@ def test_conversations_of_python():
         ([["a", None]], r"train\[0\]\[1\] is missing \(None\)"),
     ):
         with pytest.raises(DataError, match=message):
-            hold_conversations(data, "train", section("x").columns, findings)
+            conversations_from_python(data, "train", section("x").columns, findings)

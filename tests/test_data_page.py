@@ -11,7 +11,7 @@ from heed.cli import main
 from heed.config import TokenizerConfig
 from heed.errors import HeedError
 from heed.tasks.inputs.few_pairs import auto_size
-from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation import TranslationConfig
 from pages import page
 
 PAGE, MESSAGES = page("docs/data.md"), page("tests/fixtures/data_messages.md")

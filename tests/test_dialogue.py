@@ -15,12 +15,12 @@ from commands import call
 from heed.cli import main
 from heed.cli.predict import ask, outputs_of
 from heed.data.examples import Conversation
-from heed.data.tokens.tokenizer import START
+from heed.data.tokens import START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
-from heed.tasks.dialogue.task import TASK, by_conversation, by_turns_read
+from heed.tasks.dialogue import TASK, by_conversation, by_turns_read
 from heed.tasks.inputs.turns import Speakers
 
 SMALL = {

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from heed.data.corpus import StoredExamples
 from heed.data.findings import Findings
 from heed.data.kinds.documents import Document, document_reader, open_documents
-from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.data.tokens import END
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.contracts import Draw

@@ -22,7 +22,7 @@ from heed.show.scene import to_svg
 from heed.show.shown import ShownLook, map_to_text, shading_to_text
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
+from heed.watch.looks import AttentionStep, DecoderFrame, EncoderFrame, Look, Shading, TagSpan
 from heed.watch.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -61,9 +61,9 @@ def make_map(query, key, *, kind="character", seed=0, mask=None, weights=None):
     return Map("cross", 0, None, *axes, weights, scores, mask, "How to read it.")
 
 
-def make_glance(map, i):
+def make_step(map, i):
     mask = None if map.mask is None else map.mask[i]
-    return Glance(map.title, map.mechanism, map.key, map.weights[i], map.scores[i], mask, torch.arange(4.0))
+    return AttentionStep(map.title, map.mechanism, map.key, map.weights[i], map.scores[i], mask, torch.arange(4.0))
 
 
 def make_look(map, *, frames=True):
@@ -73,7 +73,7 @@ def make_look(map, *, frames=True):
     )
     decoder = tuple(
         DecoderFrame(
-            i, map.query.labels[:i], token, torch.full((3,), 0.5), (make_glance(map, i),),
+            i, map.query.labels[:i], token, torch.full((3,), 0.5), (make_step(map, i),),
             ((token, 0.9), ("x", 0.08), ("y", 0.01)),
         )
         for i, token in enumerate(map.query.labels)

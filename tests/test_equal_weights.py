@@ -11,7 +11,7 @@ from commands import call
 from heed.errors import ConfigError
 from heed.evaluation.measures import share
 from heed.visible import to_json
-from heed.watch.equal_weights import EqualWeights, UniformEffect
+from heed.watch.interventions import EqualWeights, UniformEffect
 from small_runs import SMALL, WORDS
 
 

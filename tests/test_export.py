@@ -16,7 +16,8 @@ import heed
 from commands import call
 from heed.config import TokenizerConfig
 from heed.data.batch import pad_rows
-from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.data.tokens import END, START
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange import ctranslate2 as exporting
 from heed.exchange.ctranslate2 import CTranslate2Writer, write_model

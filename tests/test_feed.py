@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from heed.data.batch import pad_rows, pad_shifted
-from heed.data.tokens.special import OWN
+from heed.data.tokens import OWN
 from heed.runs.train import train_config
 from heed.tasks.contracts import Batch
 from heed.training.batches import Feed, draws

@@ -23,8 +23,7 @@ import stories
 from contract import batch_of, loss_of, write_lines
 from heed.config import RunConfig, TrainingConfig
 from heed.config.sections import SearchConfig
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END
+from heed.data.tokens import END, UNKNOWN
 from heed.errors import HeedError
 from heed.runs.train import train_config
 from heed.tasks import check_config, config_class, task_class, task_names

@@ -15,14 +15,13 @@ from PIL import Image, ImageFont
 import heed
 from heed.errors import ConfigError
 from heed.lessons import Check, Lesson, Moment, Stage
-from heed.show import pdf, png
+from heed.show import image_files
 from heed.show.curves import Curves, Line, Panel, curves_scene, curves_to_text, panel_scene
 from heed.show.draw_html import shading_to_html
 from heed.show.draw_svg import map_scene, shading_scene
+from heed.show.image_files import fonts_for, to_pdf, to_png
 from heed.show.overview import overview_scene
 from heed.show.page import Cell, Row, draw, page
-from heed.show.pdf import to_pdf
-from heed.show.png import fonts_for, to_png
 from heed.show.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacked, to_svg
 from heed.show.shown import ShownCurves, ShownLook
 from heed.visible import lines
@@ -46,7 +45,7 @@ def font(tmp_path_factory):
 @pytest.fixture
 def bare(monkeypatch):
     """A machine without fonts."""
-    monkeypatch.setattr(png, "_system_fonts", dict)
+    monkeypatch.setattr(image_files, "_system_fonts", dict)
 
 
 def pixels(data):
@@ -93,11 +92,11 @@ def test_without_any_font_nothing_is_drawn_silently(bare, font, tmp_path):
 
 
 def test_another_font_of_the_system_has_the_letters_that_the_first_lacks(monkeypatch, font):
-    real = png.drawn_by
-    monkeypatch.setattr(png, "_system_fonts", lambda: {"DejaVuSans.ttf": font, "z.ttf": File("z.ttf")})
-    monkeypatch.setattr(png, "drawn_by", lambda path, c: {"\u0416"} & set(c) if path.name == "z.ttf" else real(path, c))
+    real, z = image_files.drawn_by, File("z.ttf")
+    monkeypatch.setattr(image_files, "_system_fonts", lambda: {"DejaVuSans.ttf": font, "z.ttf": z})
+    monkeypatch.setattr(image_files, "drawn_by", lambda path, c: {"\u0416"} & set(c) if path == z else real(path, c))
     assert fonts_for("a") == [font]
-    assert fonts_for("a\u0416") == [font, File("z.ttf")]
+    assert fonts_for("a\u0416") == [font, z]
 
 
 def test_the_colours_of_a_png_are_those_of_the_svg(bare, font):
@@ -132,7 +131,7 @@ def drawn_pages():
     yield from (ShownCurves(curves).html(), to_svg(curves_scene(curves)))
     assert lines(curves_to_text(curves)) == curves_to_text(curves)
     yield draw(
-        "tabular", HOSTILE, [HOSTILE, "b"], [Row(HOSTILE, [HOSTILE, Cell(HOSTILE, kind="number", said=HOSTILE)])]
+        "tabular", HOSTILE, [HOSTILE, "b"], [Row(HOSTILE, [HOSTILE, Cell(HOSTILE, kind="number", tooltip=HOSTILE)])]
     )
     yield draw("results", [(HOSTILE, ["", HOSTILE], [Row(HOSTILE, [Cell(HOSTILE, best=True)])])], [HOSTILE])
     yield shading_to_html(PEOPLE)
@@ -277,11 +276,11 @@ def test_a_pdf_refuses_scripts_that_would_be_drawn_wrong(cairo, text):
 
 def test_each_text_of_a_pdf_has_a_font_with_its_characters(monkeypatch, font):
     have = {"a.ttf": {*"abc"}, "b.ttf": {*"abc\u0416"}}
-    monkeypatch.setattr(pdf, "drawn_by", lambda path, characters: have[path.name] & set(characters))
-    monkeypatch.setattr(pdf, "family_of", lambda path: path.stem)
+    monkeypatch.setattr(image_files, "drawn_by", lambda path, characters: have[path.name] & set(characters))
+    monkeypatch.setattr(image_files, "family_of", lambda path: path.stem)
     scene = Scene(100, 40, "", [Label(0, 10, "ab"), Label(0, 20, "a\u0416"),
                               Label(9, 30, "a_b", "end", runs=(("a", 0), ("b", -1)))])  # fmt: skip
-    shown = pdf.with_families(scene, [File("a.ttf"), File("b.ttf")])
+    shown = image_files.with_families(scene, [File("a.ttf"), File("b.ttf")])
     assert (
         [item.family for item in shown.items] == ["", "b", ""]
         and shown.items[2].text == "ab"

@@ -17,11 +17,12 @@ from heed.data.batch import draw_epoch, plan_pass
 from heed.data.corpus import hashes_in
 from heed.data.examples import Pair
 from heed.data.splits import hold_out as mask
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from heed.data.tokens import SPECIAL_TOKENS
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.inputs.few_pairs import open_pairs
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK
 
 relaxed = settings(deadline=None, max_examples=50)
 pairs_of = st.lists(st.builds(Pair, st.sampled_from("abcdefghij"), st.sampled_from("xyz")), max_size=30)

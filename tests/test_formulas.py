@@ -7,7 +7,7 @@ import re
 import pytest
 
 import heed
-from heed.lessons.formulas import to_html, to_runs, with_runs
+from heed.lessons.lesson import to_html, to_runs, with_runs
 from heed.lessons.parts import _texts
 
 WORKED = [stage.equation for name in ("lion", "animal") for stage in heed.lessons.run_lesson(name).stages]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import contract
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError
 from heed.runs.train import train_config
 from heed.training.progress import Quiet

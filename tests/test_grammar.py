@@ -10,8 +10,7 @@ import heed
 from heed.data.embedded import SPLITS, split_of
 from heed.data.embedded.pairs import GrammarSource
 from heed.errors import ConfigError
-from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK, TranslationConfig
 
 CAT, WALL, HOME, TIRED, CONGESTED = (
     "The cat sat on the wall.",

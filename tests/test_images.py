@@ -14,7 +14,7 @@ from heed.errors import ConfigError, DataError
 from heed.sklearn import ImageClassifier
 from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.images.task import most
+from heed.tasks.images import top_labels
 from heed.tasks.inputs.pictures import places_of
 
 SMALL = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1, "model.dropout": 0.0}
@@ -255,4 +255,4 @@ def test_the_pictures_of_a_folder_come_by_name(photos):
 
 def test_five_labels_count_for_top_5_accuracy():
     shares = {label: (n + 1) / 28 for n, label in enumerate("abcdefg")}
-    assert most(LabelPrediction("g", ("g",), 0.25, shares)) == set("cdefg")
+    assert top_labels(LabelPrediction("g", ("g",), 0.25, shares)) == set("cdefg")

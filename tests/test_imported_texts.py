@@ -5,8 +5,8 @@ import torch
 
 import heed
 import marian
-from heed.data.tokens.special import MASK
-from heed.tasks.translation.task import _BLANK
+from heed.data.tokens import MASK
+from heed.tasks.translation import _BLANK
 
 transformers = pytest.importorskip("transformers")
 from test_checkpoints_bert import bert, roberta  # noqa: E402

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import heed
 from heed.registry import list_models
+from heed.tasks import task_names
 
 ROOT = Path(heed.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -43,11 +44,11 @@ def part_of(path: Path) -> str:
 
 
 def part_named(words) -> str:
-    """The part that a dotted name below `heed` belongs to; the finder of tasks stands beside what tasks share."""
+    """The part that a dotted name below `heed` belongs to; finder and table of tasks stand beside what tasks share."""
     if words[0] == "tasks":
         path = ROOT / "tasks" / (words[1] if words[1:] else "base")
         is_module = path.with_suffix(".py").exists() or path.is_dir()
-        return "tasks" if is_module and path.name != "base" else "tasks.base"
+        return "tasks" if is_module and path.name not in ("base", "specs") else "tasks.base"
     is_module = (ROOT / f"{words[0]}.py").exists() or (ROOT / words[0]).is_dir()
     return words[0] if is_module else "heed"
 
@@ -106,12 +107,18 @@ def test_no_files_import_each_other_in_a_circle():
     TopologicalSorter(files_imported()).prepare()
 
 
+def folder_of(module: str) -> str:
+    """The folder of a module; a task that is one file stands for a folder."""
+    parent, _, name = module.rpartition(".")
+    return module if parent == "heed.tasks" and name in task_names() else parent
+
+
 def test_no_folders_import_each_other_in_a_circle():
     packages = {module_of(path) for path in FILES if path.name == "__init__.py"}
     folders: dict[str, set[str]] = {}
     for module, imported in files_imported().items():
         if module not in packages:
-            own, others = module.rpartition(".")[0], {name.rpartition(".")[0] for name in imported - packages}
+            own, others = folder_of(module), {folder_of(name) for name in imported - packages}
             folders.setdefault(own, set()).update(others - {own, "heed"})
     TopologicalSorter({name: folders[name] for name in folders if name != "heed"}).prepare()
 

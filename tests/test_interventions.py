@@ -14,7 +14,7 @@ import heed
 from heed.errors import ConfigError
 from heed.watch import effects, interventions
 from heed.watch.effects import Change, Effect
-from heed.watch.interventions import MOST_MAPS, effect_of
+from heed.watch.interventions import MAX_MAPS, effect_of
 from small_runs import SMALL, write_data
 
 TEXT = "one two three four five"
@@ -37,7 +37,7 @@ def test_the_changes_of_a_label_are_those_of_an_edit_at_a_time(model, tmp_path):
     drawn = [*look.maps, *(one for one in look.shadings if one.row is not None)]
     assert drawn and all(one.effect is not None for one in drawn)
     for one in drawn:
-        opens = one.opens if hasattr(one, "query") else one.row.opens
+        opens = one.weight_source if hasattr(one, "query") else one.row.weight_source
         mechanism, layer, _ = opens.attention
         with heed.edit(run, heed.Uniform(mechanism, layer)):
             equal = run.predict(TEXT)
@@ -131,7 +131,7 @@ def test_the_label_of_a_picture_has_its_line_and_still_maps_are_grey(tmp_path):
     shown = run.look(picture)
     (drawn,) = [one for one in shown.look.maps if one.effect is not None]
     plain = run.predict(picture)
-    layer = drawn.opens.attention[1]
+    layer = drawn.weight_source.attention[1]
     with heed.edit(run, heed.Uniform("encoder", layer)):
         equal = run.predict(picture)
     assert drawn.effect.equal.after == pytest.approx(equal.probabilities[plain.label], abs=1e-5)
@@ -178,7 +178,7 @@ def test_every_form_has_the_lines_and_an_overview_has_none(tmp_path):
     assert first.split(" (")[0] in look.svg() and '"equal":{' in look.json()
     many = small("classification", "encoder", tmp_path).look(TEXT, overview=True).look
     assert all(one.effect is None for one in many.maps)
-    assert len(small("classification", "encoder", tmp_path).look(TEXT, layer="all", head="all").look.maps) <= MOST_MAPS
+    assert len(small("classification", "encoder", tmp_path).look(TEXT, layer="all", head="all").look.maps) <= MAX_MAPS
 
 
 def test_interventions_stand_on_the_edits_of_a_look(tmp_path):
@@ -202,14 +202,14 @@ def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model
     texts = {"dialogue": ["one two", "three four five"], "han": "One two three. Four five! Six."}
     text = texts.get(name, texts.get(model, TEXT))
     look = run.look(text).look
-    maps = [(one.weights, one.key, one.opens) for one in look.maps if one.is_distribution and one.opens is not None]
-    maps += [(torch.tensor([one.weights]), one.axis, one.row.opens) for one in look.shadings if one.row is not None]
+    rows = [one.row for one in look.shadings if one.row is not None]
+    maps = [one for one in (*look.maps, *rows) if one.is_distribution and one.weight_source is not None]
     assert maps
-    for weights, key, opens in maps:
-        how = look.answer, weights, key, opens
+    for one in maps:
+        how = look.answer, one.weights, one.key, one.weight_source
         together = effect_of(*how)
         with monkeypatch.context() as patched:
-            patched.setattr(effects, "_MOST", 1)
+            patched.setattr(effects, "_MAX_INPUTS", 1)
             apart = effect_of(*how)
         if apart is None:  # no row of this map has a choice
             continue

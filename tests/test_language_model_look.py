@@ -9,7 +9,7 @@ import torch
 
 import heed
 from continuing import SMALL, random_run, write_texts
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError
 from heed.watch.edits import Uniform, ZeroHead
 from heed.watch.trace import edit
@@ -118,8 +118,8 @@ def test_every_step_has_its_candidates_states_and_gates(file, model):
         assert [token for token, _ in frame.top] == names
         if model in ("rnn", "lstmn", "self_rnn"):
             assert frame.gates and all(0 < gate < 1 for gate in frame.gates.values())
-        for glance in frame.glances:
-            assert float(glance.weights.sum()) == pytest.approx(1, abs=1e-5) and len(glance.key) <= place + 1
+        for step in frame.attention:
+            assert float(step.weights.sum()) == pytest.approx(1, abs=1e-5) and len(step.key) <= place + 1
     for frame, token, log_prob in zip(shown.look.decoder, written.tokens, written.log_probs, strict=True):
         assert frame.token == ("end" if token == "</s>" else token)
         assert dict(frame.top).get(frame.token, 0) == pytest.approx(math.exp(log_prob), abs=1e-5)

@@ -14,15 +14,15 @@ from torch import nn
 import heed
 from contract import batch_of, config_of, loss_of, task_and_model
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import OWN
-from heed.data.tokens.tokenizer import END, START, Encoded, TextTokenizer
+from heed.data.tokens import END, OWN, START
+from heed.data.tokens.tokenizer import Encoded, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.heads.token_scores import TokenScores, Units, outcomes_of, score_ids, score_texts
 from heed.tasks.inputs.stream import num_tokens
-from heed.tasks.language_modelling.task import Trigram
+from heed.tasks.language_modelling import Trigram
 from heed.training.carried import CarriedRows
 from heed.training.progress import Quiet
 

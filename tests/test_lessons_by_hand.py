@@ -11,8 +11,7 @@ import heed
 import reference
 from heed.lessons import run_lesson
 from heed.lessons.it import SENTENCES
-from heed.lessons.logan import ANSWER, TURNS
-from heed.lessons.turns import OUTPUTS
+from heed.lessons.logan import ANSWER, OUTPUTS, TURNS
 from heed.models.hred import HRED, HREDConfig
 
 worked = cache(run_lesson)

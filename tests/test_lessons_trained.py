@@ -15,7 +15,7 @@ from heed.data.embedded.texts import draw_meals
 from heed.errors import ConfigError
 from heed.lessons import Stage, cat, list_lessons, mess, order, parts, run_lesson
 from heed.lessons import lesson as files
-from heed.lessons.parts import sentences_of, told_of_training, train_small
+from heed.lessons.parts import sentences_of, train_small, training_progress
 from small_lessons import shrink
 
 STAGES = {
@@ -112,7 +112,7 @@ def test_a_script_fills_its_texts_and_tables(monkeypatch):
 
 def test_each_update_of_a_lesson_is_told():
     told = []
-    with told_of_training(lambda update, updates: told.append((update, updates))):
+    with training_progress(lambda update, updates: told.append((update, updates))):
         train_small("classification", 3, "model.name=bag", train=[("a b", "x"), ("b c", "y")] * 8)
     assert list(dict.fromkeys(told)) == [(1, 3), (2, 3), (3, 3)]
 

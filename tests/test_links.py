@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from heed.config import TokenizerConfig
 from heed.data.examples import Link, Pair
 from heed.data.findings import Findings
-from heed.data.kinds.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
+from heed.data.kinds.pairs import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.inputs.supervision import rows_of

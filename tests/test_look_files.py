@@ -17,7 +17,7 @@ from heed.show.picture_drawing import ShownPicture
 from heed.show.shown import ShownLook
 from heed.watch.looks import Look, Shading
 from heed.watch.maps import Axis, Map, Part
-from heed.watch.picture_looks import Distances, PictureLook, PictureMap
+from heed.watch.pictures import Distances, PictureLook, PictureMap
 
 AXIS = Axis("text", "word", ("a", "b\ud800", "<c>"), (Part("one", 0, 1), Part("two", 1, 3)))
 
@@ -77,7 +77,7 @@ def assert_written(found, given, place="look"):
         assert np.shape(found) == given.shape and np.allclose(numbers, given.flatten(), atol=6e-7, rtol=0), place
     elif is_dataclass(given):
         for one in kept(given):
-            name = {"glances": "attention"}.get(one.name, one.name)
+            name = one.metadata.get("json", one.name)
             assert_written(found[name], getattr(given, one.name), f"{place}.{one.name}")
     elif isinstance(given, tuple):
         assert len(found) == len(given), place

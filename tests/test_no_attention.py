@@ -13,13 +13,11 @@ from contract import data_of, forced_batch
 from heed.attention import Rows
 from heed.cli import main
 from heed.config import ModelSection, TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.runs.card import scores_text
 from heed.show.shown import ShownLook
 from heed.tasks.run import Run
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK, TranslationConfig, TranslationTraining, look_at
 from heed.watch.maps import FIXED_VECTOR
 
 SOURCE = "31415"
@@ -69,7 +67,7 @@ def test_a_look_shows_the_one_vector_that_every_output_reads(run):
     assert torch.equal(look.summary, memory.summary[0])
     assert [frame.token for frame in look.encoder] == list(SOURCE)
     assert [frame.token for frame in look.decoder] == ["3", "1", "4", "end"]
-    assert all(frame.glances == () for frame in look.decoder)
+    assert all(frame.attention == () for frame in look.decoder)
 
 
 @every_form

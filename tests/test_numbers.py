@@ -22,11 +22,11 @@ from heed.data.kinds.numbers import Rows, iter_rows, number_columns, read_rows
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
-from heed.tasks.heads.next_row import NextRow
 from heed.tasks.inputs.rows import standardised
 from heed.tasks.inputs.windows import Stretch
-from heed.tasks.series.task import TASK as SERIES
-from heed.tasks.table.task import TASK as TABLE
+from heed.tasks.series import TASK as SERIES
+from heed.tasks.series import NextRow
+from heed.tasks.table import TASK as TABLE
 from heed.tasks.work import Work
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
@@ -104,7 +104,7 @@ def test_a_mistake_in_a_file_with_decimal_commas_is_quoted_as_it_stands(tmp_path
 
 def test_a_file_that_is_read_in_parts_has_each_row_once(tmp_path):
     (tmp_path / "a.csv").write_text("x,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(5)))
-    parts = list(iter_rows(tmp_path / "a.csv", None, "label", most=2))
+    parts = list(iter_rows(tmp_path / "a.csv", None, "label", num_rows=2))
     assert [part.cells["x"].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
     assert [part.labels for part in parts] == [("a", "b"), ("a", "b"), ("a",)]
     assert [part.origin(0) for part in parts] == ["a.csv:2", "a.csv:4", "a.csv:6"]

@@ -31,7 +31,7 @@ from heed.config import read_config
 from heed.config.sections import GenerationConfig
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard
-from heed.data.kinds.numbers import hold_rows, read_rows
+from heed.data.kinds.numbers import read_rows, rows_from_python
 from heed.data.kinds.texts import text_reader
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.generation.search import SearchOptions
@@ -377,7 +377,7 @@ def test_a_number_that_is_none_is_named(tmp_path, row, message):
         read_rows(write(tmp_path / "a.csv", "x,y,label", *GOOD, row), None, "label")
     with pytest.raises(DataError, match=r"train\[1\], column 'x': .* is (not a number; write|too large)"):
         value = max(row.split(","), key=len)
-        hold_rows({"x": [1.0, value], "label": ["a", "b"]}, "train", None, "label")
+        rows_from_python({"x": [1.0, value], "label": ["a", "b"]}, "train", None, "label")
 
 
 TWICE = r"has two columns 'x' \(0 and 1, counted from 0\); rename one, or leave them out with data.columns"
@@ -390,7 +390,7 @@ def test_two_columns_of_one_name_are_named(tmp_path):
     assert read_rows(other, ["x"], "label").columns == ("x",)  # nobody asks for the others
     data = pandas.DataFrame([[1.0, 2.0, "a"], [3.0, 4.0, "b"]], columns=["x", "x", "label"])
     with pytest.raises(DataError, match=f"train {TWICE}"):
-        hold_rows(data, "train", None, "label")
+        rows_from_python(data, "train", None, "label")
 
 
 @pytest.mark.parametrize(("ending", "between"), [("csv", ","), ("tsv", "\t")])

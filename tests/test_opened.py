@@ -50,7 +50,7 @@ def test_every_score_opens(untrained, task, model, score):
     run = untrained(task, model, score=score, **one_way)
     assert open_each(run, "one two three")
     look = run.look("one two three", mechanism=run.look("one two three").maps[0].mechanism)
-    one = look.number(0, 0).opened.number
+    one = look.number(0, 0).breakdown.number
     assert one.formula == SCORES[score].formula
     products = one.products
     assert float(products.sum()) * (1 if one.scale is None else one.scale) == pytest.approx(one.score, abs=1e-9)
@@ -85,9 +85,9 @@ def test_a_mean_over_heads_opens_into_its_heads(untrained):
     number = look.number(0, 1)
     heads = [
         run.look("one two three", mechanism="cross", head=h).number(0, 1).weight
-        for h in range(len(number.opened.number.heads))
+        for h in range(len(number.breakdown.number.heads))
     ]
-    assert number.opened.parts.flatten().tolist() == pytest.approx(heads)
+    assert number.breakdown.parts.flatten().tolist() == pytest.approx(heads)
     assert number.weight == pytest.approx(sum(heads) / len(heads), abs=1e-6)
     content = json.loads(number.json())
     assert content["format"] == "heed-number-1" and content["drawn"] == pytest.approx(number.weight, abs=1e-6)
@@ -95,14 +95,14 @@ def test_a_mean_over_heads_opens_into_its_heads(untrained):
 
 def test_the_output_row_is_the_heads_joined_and_projected(untrained):
     run = untrained("translation", "transformer")
-    one = run.look("one two three", mechanism="encoder").number(1, 0).opened.number
+    one = run.look("one two three", mechanism="encoder").number(1, 0).breakdown.number
     heads = [run.look("one two three", mechanism="encoder", head=h).number(1, 0) for h in range(len(one.heads))]
-    joined = torch.cat([each.opened.number.context for each in heads])
+    joined = torch.cat([each.breakdown.number.context for each in heads])
     (layer,) = [m for m in run.model.modules() if getattr(m, "mechanism", "") == "encoder"][-1:]
     weight, bias = layer.w_out.weight.double(), layer.w_out.bias.double()
     torch.testing.assert_close(one.output, joined @ weight.T + bias, atol=1e-6, rtol=0)
     for each in heads:
-        n = each.opened.number
+        n = each.breakdown.number
         weights = torch.softmax(n.scores.masked_fill(~n.allowed, -torch.inf), 0)
         torch.testing.assert_close(n.context, weights @ n.values, atol=1e-6, rtol=0)
 

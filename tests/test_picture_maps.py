@@ -16,15 +16,17 @@ from heed.layers import DecoderStack
 from heed.layers.transformer import DecoderBlock, EncoderBlock
 from heed.show.picture_drawing import ShownPicture, laid_over, shape_within
 from heed.watch.looks import Choice
-from heed.watch.picture_looks import (
+from heed.watch.pictures import (
+    Patches,
     PictureLook,
     PictureMap,
+    SeenAttention,
     area_of,
     centre_distances,
+    class_activation,
     even_distance,
     mean_distances,
 )
-from heed.watch.picture_maps import Patches, SeenAttention, class_activation
 from heed.watch.trace import ObserveError, rollout, trace
 
 ANSI = re.compile(r"\x1b\[[\d;]*m")

@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from heed.config.pictures import AugmentSection
-from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, Sizing, settled_size
-from heed.data.pictures.store import PictureStore, Pixels
+from heed.config.sections import AugmentSection
+from heed.data.pictures.decode import Pixels
+from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, PictureStore, Sizing, settled_size
 from heed.errors import DataError, RunError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]
@@ -109,7 +109,7 @@ def test_normalisation_is_that_of_all_training_pictures_or_of_an_even_sample(pho
     found = stored(photos, workers=2).normalisation()
     assert found.mean == pytest.approx(together.mean(0)) and found.deviation == pytest.approx(together.std(0))
     assert stored(photos, megabytes=0).normalisation() == found
-    monkeypatch.setattr("heed.data.pictures.store._SAMPLE", 10)
+    monkeypatch.setattr("heed.data.pictures.sizing._SAMPLE", 10)
     sampled = stored(photos, megabytes=0)
     every_fourth = [sizing.apply(one) for one in Pixels(workers=0).read(photos[::4])]
     assert sampled.normalisation() == Normalisation.of([np.stack(every_fourth)], 3)

@@ -11,8 +11,8 @@ from PIL import Image
 
 from contract import data_of
 from heed.data.findings import Findings
-from heed.data.kinds.pictures import hold_pictures
-from heed.data.pictures.store import Pixels
+from heed.data.kinds.pictures import pictures_from_python
+from heed.data.pictures.decode import Pixels
 from heed.errors import DataError
 from heed.tasks.inputs.pictures import open_pictures
 from pictures import encoded, folder_of, noise
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("datasets_cache")
 def held(data, findings=None, **fields):
     """The examples of some data, and their pixels."""
     section = data_of("images", memory={}, **fields)
-    examples = hold_pictures(data, "train", section, findings or Findings())
+    examples = pictures_from_python(data, "train", section, findings or Findings())
     pixels = Pixels.of(section, {"train": examples})
     return examples, pixels.read([one.place for one in examples])
 
@@ -112,8 +112,8 @@ def test_pictures_that_cannot_be_used_may_be_left_out():
 def test_pictures_in_memory_are_held_out_and_compared_as_files_are():
     train = [(noise(i), "ab"[i % 2]) for i in range(30)]
     section = data_of("images", memory={}, valid=5, test=["test"])
-    given = {"train": hold_pictures([*train, train[3]], "train", section, Findings()),
-             "test": hold_pictures(train[:2], "test", section, Findings())}  # fmt: skip
+    given = {"train": pictures_from_python([*train, train[3]], "train", section, Findings()),
+             "test": pictures_from_python(train[:2], "test", section, Findings())}  # fmt: skip
     pixels = Pixels.of(section, given)
     splits = open_pictures(section, pixels, given)
     assert len(splits.examples["valid"]) >= 5 and "duplicate picture, kept: 1 picture" in splits.notes

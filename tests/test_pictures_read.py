@@ -12,8 +12,8 @@ from PIL import Image
 from contract import data_of
 from heed.cli import main
 from heed.data.kinds.contents import picture_in
-from heed.data.pictures import store
-from heed.data.pictures.store import Pixels
+from heed.data.pictures import decode as decoding
+from heed.data.pictures.decode import Pixels
 from heed.errors import DataError
 from heed.tasks.inputs.pictures import open_pictures
 from pictures import encoded, folder_of, noise
@@ -171,14 +171,14 @@ def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, content, rule, 
 
 
 def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
-    file, read = photos / "dog" / "2.png", store.open_regular
+    file, read = photos / "dog" / "2.png", decoding.open_regular
 
     def refused(path):
         if path == file:
             raise PermissionError(13, "Permission denied")
         return read(path)
 
-    monkeypatch.setattr(store, "open_regular", refused)  # tests may run as root
+    monkeypatch.setattr(decoding, "open_regular", refused)  # tests may run as root
     assert refusal(photos).startswith(f"'{file}' cannot be read: Permission denied")
 
 

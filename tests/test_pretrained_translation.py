@@ -7,7 +7,7 @@ from torch.testing import assert_close
 import heed
 import marian
 from heed.attention import Rows
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError
 from heed.layers.transformer import DecoderBlock
 from heed.watch.trace import trace

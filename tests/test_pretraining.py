@@ -13,13 +13,13 @@ from contract import batch_of, config_of, task_and_model, write_lines
 from example_data import section
 from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
-from heed.data.tokens.tokenizer import END, TextTokenizer
+from heed.data.tokens import END
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
-from heed.tasks.pretraining import neighbours as cooccurrence
+from heed.tasks.pretraining import rows as cooccurrence
 from heed.tasks.pretraining.masked import answers, by_document, outcomes_of
-from heed.tasks.pretraining.neighbours import fill_from_neighbours
-from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows, draw_rows
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows, draw_rows, fill_from_neighbours
 from stories import draw_stories
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}

@@ -11,8 +11,8 @@ from sklearn.model_selection import cross_val_score
 from heed.config import TokenizerConfig
 from heed.config.data import Documents
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import OWN, UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
+from heed.data.tokens import END, OWN, PADDING, START, UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.pretraining.rows import (
     FOLLOWS,
     FOLLOWS_NOT,
@@ -75,9 +75,9 @@ def test_a_text_is_read_with_one_blank_between_its_sentences():
 
 def test_passages_of_many_documents_come_from_the_cache_as_they_were_made(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path))
-    monkeypatch.setattr("heed.data.corpus._MANY", 100)
+    monkeypatch.setattr("heed.data.corpus._CACHED_CHARACTERS", 100)
     first, second = (Passages.of(STORIES[:20], tokenizer) for _ in range(2))
-    monkeypatch.setattr("heed.data.corpus._MANY", 1 << 30)
+    monkeypatch.setattr("heed.data.corpus._CACHED_CHARACTERS", 1 << 30)
     made = Passages.of(STORIES[:20], tokenizer)
     for one in (first, second):
         assert (one.ids == made.ids).all() and (one.flags == made.flags).all() and (one.starts == made.starts).all()

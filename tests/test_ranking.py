@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from continuing import random_run, write_texts
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError
 from heed.tasks import options_of
 from heed.tasks.heads.continuing import join

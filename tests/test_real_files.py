@@ -10,7 +10,7 @@ from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
 from heed.data.kinds.texts import labels_in, text_reader
-from heed.data.readers import hold
+from heed.data.readers import examples_from_python
 from heed.errors import DataError
 
 UD = (
@@ -132,7 +132,9 @@ def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):
         Dataset.from_list(rows, features=features),
         Dataset.from_list(rows, features=features).select(range(9)),
     ):
-        sentences = hold(data, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
+        sentences = examples_from_python(
+            data, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings()
+        )
         assert {one.tags for one in sentences} == {("B-PER", "I-PER", "O")}
 
 
@@ -150,7 +152,7 @@ def test_a_whole_number_is_the_same_label_in_every_form(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     read = list(text_reader(data_of("classification")).read([tmp_path / name], Findings()))
     assert [(one.text, one.labels) for one in read] == [("some text", ("1",)), ("more text", ("1",))]
-    held = hold(
+    held = examples_from_python(
         [("some text", 1.0), ("more text", "1.0")],
         "train",
         text_reader(data_of("classification")),

@@ -25,7 +25,7 @@ from heed.show.shown import ShownLook
 from heed.storage import disk
 from heed.tasks.base.report import interval, points
 from heed.tasks.heads.alignment import replace_unknown
-from heed.tasks.translation.look import look_at
+from heed.tasks.translation import look_at
 from heed.watch.edits import Force
 from heed.watch.trace import edit
 

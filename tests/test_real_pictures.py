@@ -13,7 +13,7 @@ from heed.data.pictures.decode import decode, eight_bits, from_pillow
 from heed.errors import DataError
 from heed.serve.served import open_runs
 from heed.tasks import task_class
-from heed.tasks.images.config import ImagesConfig
+from heed.tasks.images import ImagesConfig
 from pictures import encoded, noise
 
 LOW, HIGH = 1040, 1239
@@ -235,8 +235,8 @@ def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatc
         assert not task.splits.remarks or "pictures of" not in task.splits.remarks[-1]
         return 0.0, seconds * task.planned.reuse
 
-    monkeypatch.setattr("heed.tasks.images.task.seconds_of", measured)
-    monkeypatch.setattr("heed.tasks.images.task.FEW", 10_000)  # these are many
+    monkeypatch.setattr("heed.tasks.images.seconds_of", measured)
+    monkeypatch.setattr("heed.tasks.images.FEW", 10_000)  # these are many
     given = {"task": "images", "data": {"train": [photos]}, "training": {}, "model": {"size": "tiny"}}
     for name, value in settings.items():
         section, field = name.split(".")

@@ -12,7 +12,7 @@ import heed
 from commands import call
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, load, save
-from heed.data.kinds.numbers import hold_rows, read_rows
+from heed.data.kinds.numbers import read_rows, rows_from_python
 from heed.errors import DataError
 
 QUICK = {"training.steps": 3, "training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5}
@@ -41,7 +41,7 @@ def test_cells_are_numbers_or_words_as_the_column_says(tmp_path, cells, values):
     assert rows.cells["x"].astype(object).where(rows.cells["x"].notna(), None).tolist() == values
     parsed = [None if cell in ("", "NA", "?", "null") else cell.strip('"').strip() for cell in cells]
     if '"' not in "".join(cells):
-        held = hold_rows({"x": parsed, "label": list("abcd")}, "train", None, "label")
+        held = rows_from_python({"x": parsed, "label": list("abcd")}, "train", None, "label")
         assert held.cells["x"].astype(object).where(held.cells["x"].notna(), None).tolist() == values
 
 
@@ -89,16 +89,16 @@ def test_a_column_that_only_tells_rows_apart_is_left_out_and_said(tmp_path, name
     lines = "".join(f"{value},{n},{'ab'[n % 2]}\n" for n, value in enumerate(values))
     rows = read(tmp_path / "a.csv", f"{name},x,label\n{lines}")
     assert rows.columns == (("x",) if left_out else (name, "x"))
-    assert any("is different in every row: left out" in line for line in rows.said) == left_out
-    held = hold_rows({name: values, "x": [0, 1, 2, 3], "label": list("abab")}, "train", None, "label")
-    assert held.columns == rows.columns and held.said == rows.said
+    assert any("is different in every row: left out" in line for line in rows.remarks) == left_out
+    held = rows_from_python({name: values, "x": [0, 1, 2, 3], "label": list("abab")}, "train", None, "label")
+    assert held.columns == rows.columns and held.remarks == rows.remarks
     asked = read_rows(tmp_path / "a.csv", [name, "x"], "label")
     assert asked.columns == (name, "x")
 
 
 def test_labels_that_are_whole_numbers_are_the_same_in_every_form(tmp_path):
     assert read(tmp_path / "a.csv", "x,label\n1,1.0\n2,1\n3,NA\n").labels == ("1", "1", "NA")
-    assert hold_rows(([[1], [2]], [1.0, "1.0"]), "train", None, "label").labels == ("1", "1")
+    assert rows_from_python(([[1], [2]], [1.0, "1.0"]), "train", None, "label").labels == ("1", "1")
 
 
 def test_bad_lines_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
@@ -154,7 +154,7 @@ def table_of_people(count=300):
 
 def test_categories_are_columns_and_gaps_are_the_median_with_a_mark():
     cells = {"age": [1.0, None, 3.0, 8.0], "port": ["S", "S", "S", None], "name": list("abcd"), "label": list("abab")}
-    rows = hold_rows(cells, "train", None, "label")
+    rows = rows_from_python(cells, "train", None, "label")
     features, said = Features.of(rows)
     assert features.encoded_names == ("age", "age (missing)", "port=S", "port=(missing)")
     assert features.encoded(rows).values.tolist() == [[1, 0, 1, 0], [3, 1, 1, 0], [3, 0, 1, 0], [8, 0, 0, 1]]
@@ -162,10 +162,10 @@ def test_categories_are_columns_and_gaps_are_the_median_with_a_mark():
 
 
 def test_rare_and_unseen_categories_share_a_column(tmp_path):
-    rows = hold_rows({"x": ["a"] * 3 + ["b", "c"], "label": list("ababa")}, "train", None, "label")
+    rows = rows_from_python({"x": ["a"] * 3 + ["b", "c"], "label": list("ababa")}, "train", None, "label")
     features, _ = Features.of(rows)
     assert features.encoded_names == ("x=(other)", "x=a") or features.encoded_names == ("x=a", "x=(other)")
-    other = hold_rows({"x": ["a", "new", 7]}, "rows", features.names, kinds=features.kinds)
+    other = rows_from_python({"x": ["a", "new", 7]}, "rows", features.names, kinds=features.kinds)
     place = features.encoded_names.index("x=(other)")
     assert features.encoded(other).values[:, place].tolist() == [0, 1, 1]
     path = tmp_path / "features.json"
@@ -209,8 +209,8 @@ def test_a_table_with_words_and_gaps_is_learned_from_a_file_and_from_a_frame(tmp
 
 def test_two_columns_with_usual_names_of_a_label_are_asked_about_in_python_too():
     with pytest.raises(DataError, match=r"could be the label: 'class' \(2 values\), 'target' .*data\.columns\.label"):
-        hold_rows({"class": list("ab"), "target": list("xy"), "x": [1, 2]}, "train", None, "label")
-    assert hold_rows({"Class": list("ab"), "x": [1, 2]}, "train", None, "label").label_name == "Class"
+        rows_from_python({"class": list("ab"), "target": list("xy"), "x": [1, 2]}, "train", None, "label")
+    assert rows_from_python({"Class": list("ab"), "x": [1, 2]}, "train", None, "label").label_name == "Class"
 
 
 def test_what_is_left_out_of_python_data_is_said_and_other_splits_follow_training():
@@ -225,10 +225,10 @@ def test_what_is_left_out_of_python_data_is_said_and_other_splits_follow_trainin
 def test_dates_and_mixed_cells_are_the_same_categories_in_training_and_prediction(tmp_path):
     days = pd.to_datetime(["2024-01-01", "2024-01-02"] * 6)
     frame = pd.DataFrame({"day": days, "size": ["1.0", "L"] * 6, "label": list("ab") * 6})
-    for rows in (hold_rows(frame, "train", None, "label"), read(tmp_path / "a.csv", frame.to_csv(index=False))):
+    for rows in (rows_from_python(frame, "train", None, "label"), read(tmp_path / "a.csv", frame.to_csv(index=False))):
         features, _ = Features.of(rows)
         assert [name for name in features.encoded_names if name.startswith("size")] == ["size=1", "size=L"]
-        again = hold_rows(frame, "rows", features.names, kinds=features.kinds)
+        again = rows_from_python(frame, "rows", features.names, kinds=features.kinds)
         shares = features.encoded(again).values.mean(0)
         assert shares.tolist() == [0.5] * len(features.encoded_names)
 
@@ -236,10 +236,10 @@ def test_dates_and_mixed_cells_are_the_same_categories_in_training_and_predictio
 def test_a_file_without_names_is_not_warned_of_for_its_numbers(tmp_path):
     (tmp_path / "a.csv").write_text("".join(f"{n}.5,{n % 2}\n" for n in range(20)))
     rows = read_rows(tmp_path / "a.csv", None, 1)
-    assert rows.labels[:2] == ("0", "1") and not any("warning" in line for line in rows.said)
+    assert rows.labels[:2] == ("0", "1") and not any("warning" in line for line in rows.remarks)
     (tmp_path / "b.csv").write_text("red,yes\n" + "".join(f"blue,{('no', 'yes')[n % 2]}\n" for n in range(20)))
     assert "warning: 'yes', which line 1 names as a column, is also a label" in "".join(
-        read_rows(tmp_path / "b.csv", None, "yes").said
+        read_rows(tmp_path / "b.csv", None, "yes").remarks
     )
 
 
@@ -247,18 +247,18 @@ def test_numbers_can_be_read_as_categories(tmp_path):
     text = "zone,x,label\n" + "".join(f"{n % 3},{n},{'ab'[n % 2]}\n" for n in range(30))
     rows = read(tmp_path / "a.csv", text, categories=["zone"])
     assert Features.of(rows)[0].encoded_names == ("zone=0", "zone=1", "zone=2", "x")
-    held = hold_rows(pd.read_csv(tmp_path / "a.csv"), "train", None, "label", categories=["zone"])
+    held = rows_from_python(pd.read_csv(tmp_path / "a.csv"), "train", None, "label", categories=["zone"])
     assert Features.of(held)[0] == Features.of(rows)[0]
 
 
 def test_training_under_a_time_budget_ends_before_a_table_is_learned_by_heart(monkeypatch, capsys):
-    monkeypatch.setattr("heed.tasks.table.task._UPDATES", 30)
-    monkeypatch.setattr("heed.tasks.table.task._PASSES", 2)
+    monkeypatch.setattr("heed.tasks.table._UPDATES", 30)
+    monkeypatch.setattr("heed.tasks.table._PASSES", 2)
     frame = pd.DataFrame({"x": np.arange(60) % 7, "label": list("ab") * 30})
     settings = {key: value for key, value in QUICK.items() if key != "training.steps"} | {"training.patience": None}
     run = heed.train("table", train=frame, minutes=1, out=None, settings=settings)
     assert run.report["training"]["updates"] == 30 == run.task.most_updates
     out, err = capsys.readouterr()
     assert "all 30 updates done" in out + err
-    monkeypatch.setattr("heed.tasks.table.task._PASSES", 100)
+    monkeypatch.setattr("heed.tasks.table._PASSES", 100)
     assert run.task.most_updates == 100  # 54 rows are one batch

@@ -12,13 +12,12 @@ import heed
 from commands import call
 from contract import data_of
 from heed.data.findings import Findings
-from heed.data.kinds.conversations import conversation_reader, hold_conversations
+from heed.data.kinds.conversations import conversation_reader, conversations_from_python
 from heed.data.kinds.documents import document_reader
-from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
-from heed.data.kinds.texts import text_reader
-from heed.data.readers import hold
+from heed.data.kinds.texts import inputs_in, text_reader
+from heed.data.readers import examples_from_python
 from heed.data.splits import open_splits
 from heed.data.tables import Field
 from heed.errors import DataError
@@ -120,7 +119,7 @@ def test_a_byte_order_mark_in_json_or_python_is_left_out_and_counted(tmp_path):
     (pair,) = pair_reader().read([tmp_path / "a.jsonl"], findings)
     assert (pair.source, pair.target) == ("one", "uno")
     assert list(map(str, findings.found)) == [f"{MARK}: 2 lines (1, 1)"]
-    held = hold(
+    held = examples_from_python(
         [("\ufeffone", "a\ufeff"), ("two", "b")],
         "train",
         text_reader(data_of("classification")),
@@ -129,7 +128,7 @@ def test_a_byte_order_mark_in_json_or_python_is_left_out_and_counted(tmp_path):
     )
     assert [(one.text, one.labels) for one in held] == [("one", ("a",)), ("two", ("b",))]
     assert list(map(str, held.findings.found)) == [f"{MARK}: 2 lines (train[0], train[0])"]
-    talk = hold_conversations([["\ufeffHi", "Hello"]], "train", data_of("dialogue").columns, Findings())
+    talk = conversations_from_python([["\ufeffHi", "Hello"]], "train", data_of("dialogue").columns, Findings())
     assert talk[0].turns == ("Hi", "Hello") and MARK in str(talk.findings.found[0])
 
 
@@ -146,7 +145,7 @@ def test_a_text_without_width_is_blank_in_every_reader(tmp_path, blank, monkeypa
     data = data_of("classification", train=[str(tmp_path / "a.jsonl")], valid=3)
     splits = open_splits(data, text_reader(data_of("classification")))
     assert splits.counts["train"].filtered["blank"] == 1 and splits.counts["train"].read == 31
-    talk = hold_conversations([["Hi", blank, "Hello"]], "train", data_of("dialogue").columns, Findings())
+    talk = conversations_from_python([["Hi", blank, "Hello"]], "train", data_of("dialogue").columns, Findings())
     assert talk[0].turns == ("Hi", "Hello")
     assert list(map(str, talk.findings.found))[-1].startswith("blank turns, left out: 1 turn")
 
@@ -377,15 +376,15 @@ def test_a_frame_of_words_with_a_column_of_sentences_is_read(tmp_path):
     text = table(",", KAGGLE, "Sentence: {}", repeated=False)
     frame = pandas.read_csv(io.StringIO(text))
     for data in (frame, Dataset.from_pandas(frame)):
-        held = hold(data, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
+        held = examples_from_python(data, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
         assert [(one.words, one.tags) for one in held] == SENTENCES
         assert [one.origin for one in held][:2] == ["train[0]", "train[4]"]
-    held = hold([{"tokens": w, "ner_tags": t} for w, t in NUMBERED], "train",
+    held = examples_from_python([{"tokens": w, "ner_tags": t} for w, t in NUMBERED], "train",
                 sentence_reader(data_of("tagging", tag_names=NAMES)), ("words", "tags"), Findings())  # fmt: skip
     assert [(one.words, one.tags) for one in held] == SENTENCES
     frame.loc[3, "Tag"] = "x"
     with pytest.raises(DataError, match=r"train\[3\]: 'x' is not an entity tag"):
-        hold(frame, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
+        examples_from_python(frame, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
 
 
 FAST = ("--model", "rnn", "training.steps=2", "model.d_embedding=8", "model.d_hidden=8")

@@ -16,7 +16,7 @@ from heed.config import Columns
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.texts import text_reader
-from heed.data.readers import hold
+from heed.data.readers import examples_from_python
 from heed.data.tables import HubTable
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.labels import count_lines
@@ -112,7 +112,7 @@ def test_numbers_beside_pairs_in_python_are_no_texts(columns, source, target, fo
     elif form == "whole numbers":
         data = {name: list(map(float, column)) if name[:2] in ("id", "sc") else column for name, column in data.items()}
     findings = Findings()
-    held = hold(data, "train", pair_reader(), ("source", "target"), findings)
+    held = examples_from_python(data, "train", pair_reader(), ("source", "target"), findings)
     assert [(one.source, one.target) for one in held] == PAIRS
     assert len(findings.remarks) == 1
 
@@ -174,9 +174,13 @@ def test_columns_of_0_and_1_in_python_and_of_the_hub_are_labels(form, values):
         held = list(reader.of_table(HubTable("comments", "train", Dataset.from_dict(data), Findings())))
     else:
         rows = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
-        held = hold(rows if form == "dicts" else form(data), "train", reader, ("text", "label"), Findings())
+        held = examples_from_python(
+            rows if form == "dicts" else form(data), "train", reader, ("text", "label"), Findings()
+        )
     assert [(one.text, one.labels) for one in held] == list(zip(COMMENTS, LABELS, strict=True))
-    examples = hold(list(zip(COMMENTS, map(list, LABELS), strict=True)), "test", reader, ("text", "label"), Findings())
+    examples = examples_from_python(
+        list(zip(COMMENTS, map(list, LABELS), strict=True)), "test", reader, ("text", "label"), Findings()
+    )
     assert [one.labels for one in examples] == LABELS
 
 
@@ -195,7 +199,7 @@ def test_a_mark_that_is_neither_0_nor_1_is_refused(tmp_path, name, value, messag
     assert message in str(raised.value)
     frame = {"text": ["a", "b"], "toxic": [1, 0], "rude": [0, 3]}
     with pytest.raises(DataError, match=r"train\[1\]: column 'rude' is the number 3, expected 0 or 1"):
-        hold(frame, "train", marked_reader(), ("text", "label"), Findings())
+        examples_from_python(frame, "train", marked_reader(), ("text", "label"), Findings())
 
 
 def test_columns_of_labels_that_do_not_exist_are_refused(tmp_path):
@@ -203,7 +207,7 @@ def test_columns_of_labels_that_do_not_exist_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"a.csv' has no column 'rud'; did you mean 'rude'\?"):
         list(marked_reader("toxic", "rud").read([file], Findings()))
     with pytest.raises(DataError, match=r"train has no column 'rud'; did you mean 'rude'\?"):
-        hold(MARKS, "train", marked_reader("toxic", "rud"), ("text", "label"), Findings())
+        examples_from_python(MARKS, "train", marked_reader("toxic", "rud"), ("text", "label"), Findings())
     (tmp_path / "b.txt").write_text("__label__toxic You fool.\n" * 9)
     with pytest.raises(DataError, match=r"b.txt' has no columns, but data.columns.label is \['toxic', 'rud'\]"):
         list(marked_reader("toxic", "rud").read([tmp_path / "b.txt"], Findings()))

@@ -22,12 +22,12 @@ from heed.data.kinds.numbers import read_rows
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import text_reader
-from heed.data.readers import hold
+from heed.data.readers import examples_from_python
 from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
 from heed.tasks.inputs.few_pairs import open_pairs
-from heed.tasks.tagging.task import TaggingOutputs
+from heed.tasks.tagging import TaggingOutputs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]
@@ -161,7 +161,7 @@ def test_unclear_columns_are_listed_with_samples_and_the_option_whatever_holds_t
     option = 'settings={"data.columns.text": NAME}' if form == "python" else "data.columns.text=NAME"
     with pytest.raises(DataError) as raised:
         if form == "python":
-            hold(dicts, "train", text_reader(data_of("classification")), ("text", "label"), Findings())
+            examples_from_python(dicts, "train", text_reader(data_of("classification")), ("text", "label"), Findings())
         else:
             lines = "".join(json.dumps(one) + "\n" for one in dicts) if form == "a.jsonl" else table([names, *rows])
             read(tmp_path, form, lines)
@@ -249,7 +249,7 @@ def test_columns_that_were_recognised_are_stored_and_used(described, tmp_path, c
     (tmp_path / "c.tsv").write_text(tabbed(ROWS))  # without these names
     assert [one.text for one in run.read([tmp_path / "c.tsv"])] == texts
     frame = {"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]}
-    assert [one.text for one in run.held(frame)] == texts
+    assert [one.text for one in run.read_data(frame)] == texts
     assert len(run.predict({"remark": texts, "descr": texts})) == 60
 
 
@@ -496,7 +496,7 @@ def german(rows):
 def test_tables_are_recognised_too(tmp_path, content, columns, said):
     (tmp_path / "a.csv").write_text(content)
     numbers = read_rows(tmp_path / "a.csv", None, "label")
-    assert numbers.columns == columns and list(numbers.said) == said
+    assert numbers.columns == columns and list(numbers.remarks) == said
     assert numbers.cells.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
     assert list(numbers.labels) == [label for _, _, label in FLOWERS]
     again = read_rows(tmp_path / "a.csv", numbers.columns, "label")
@@ -529,7 +529,7 @@ def test_numbers_that_were_read_as_names_of_a_series_are_said(tmp_path):
     (tmp_path / "a.csv").write_text("".join(f"{n},{n / 2}\n" for n in range(112, 150)))
     rows = read_rows(tmp_path / "a.csv", None)
     assert len(rows) == 37  # as ever
-    assert rows.said == (
+    assert rows.remarks == (
         "warning: line 1 contains only numbers (112, 56.0) and was read as column names; if the file has no "
         "header, add one",
     )

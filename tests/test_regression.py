@@ -26,7 +26,7 @@ from heed.evaluation.forecasts import number_measures
 from heed.serve.served import Served
 from heed.tasks import check_config
 from heed.tasks.heads.labels import Labels
-from heed.tasks.table.task import TASK, predict_rows
+from heed.tasks.table import TASK, predict_rows
 
 QUICK = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
 QUICK |= {"training.learning_rate": 0.02, "training.batch_tokens": 100, "model.d_hidden": 16}
@@ -221,13 +221,13 @@ def test_baselines_of_classes_are_those_of_scikit_learn(tmp_path, monkeypatch):
     card = (run.folder / "README.md").read_text()
     assert "baseline (majority class)" in card and "baseline (gradient boosting)" in card
 
-    monkeypatch.setattr("heed.tasks.table.task._CELLS", 1)
-    monkeypatch.setattr("heed.tasks.table.task._ROWS", 50)
+    monkeypatch.setattr("heed.tasks.table._CELLS", 1)
+    monkeypatch.setattr("heed.tasks.table._ROWS", 50)
     again = heed.load(run.folder).evaluate("test")["baselines"]
     counted = f"{len(train)} rows"
     assert [*again] == ["majority class", *(f"{name}, fitted to 50 of {counted}" for name in
                                             ("logistic regression", "gradient boosting"))]  # fmt: skip
-    monkeypatch.setattr("heed.tasks.table.task._WIDE", 1)
+    monkeypatch.setattr("heed.tasks.table._WIDE", 1)
     assert len(heed.load(run.folder).evaluate("test")["baselines"]) == 2
 
 
@@ -412,7 +412,7 @@ def test_a_number_of_a_picture_is_learned_looked_at_and_attributed(reader, dials
     file = str(dials / "3.png")
     value = reader.predict(file).value
     looked = reader.look(file)
-    assert looked.look.label == looked.look.said == f"{value:.7g}" and not looked.look.top
+    assert looked.look.label == looked.look.prediction == f"{value:.7g}" and not looked.look.top
     assert f"number  {value:.7g}" in looked.text()
     shown = reader.attribute(file, steps=100)
     assert shown.caption.startswith(f"integrated gradients: score {value:.4f}")

@@ -27,10 +27,9 @@ from torch import nn
 import heed
 from commands import call
 from heed.errors import ConfigError
-from heed.serve.app import Server
-from heed.serve.requests import Asked, flags_of
+from heed.serve.app import WAITING, Server, Worker
+from heed.serve.requests import LookAt, flags_of
 from heed.serve.served import open_runs
-from heed.serve.worker import WAITING, Worker
 from heed.tasks import task_names
 from small_runs import SMALL
 
@@ -165,7 +164,7 @@ def test_a_look_beside_another_run_of_the_server_names_it_by_its_number(data, tm
     for name, steps in (("first", 2), ("second", 3)):
         replace(SMALL["translation"], steps=steps).trained(data, tmp_path / name)
     first, second = open_runs([str(tmp_path / "first"), str(tmp_path / "second")])
-    asked = Asked(input="one two", options={"beside": ["run-1"]})
+    asked = LookAt(input="one two", options={"beside": ["run-1"]})
     look = first.look(asked)
     same = heed.load(first.path).look("one two", beside=heed.load(second.path))
     assert look.html() == same.html() and first.look(asked) is look
@@ -174,7 +173,7 @@ def test_a_look_beside_another_run_of_the_server_names_it_by_its_number(data, tm
     assert first.look(asked) is not look
     for wrong in ("run-2", str(second.path), "../second"):
         with pytest.raises(ConfigError, match="unknown --beside"):
-            first.look(Asked(input="one two", options={"beside": [wrong]}))
+            first.look(LookAt(input="one two", options={"beside": [wrong]}))
 
 
 def test_a_number_opens_and_its_edit_sets_the_weight(client):

@@ -5,7 +5,7 @@ import pytest
 import heed
 from contract import forced_batch
 from heed.data.examples import Pair
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError
 
 FIELDS = {

@@ -11,13 +11,13 @@ from heed.data import examples as sequences
 from heed.data.corpus import StoredExamples, keep_examples
 from heed.data.examples import Pair, select
 from heed.errors import ConfigError, DataError
-from heed.show import png
+from heed.show import image_files
 from heed.storage import cache as caching
 from heed.storage.files import cache_folder
 from heed.tasks import check_config
 from heed.tasks.inputs import few_pairs as start
 from heed.tasks.inputs.pairs import Pairs
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -111,7 +111,7 @@ def test_training_sees_the_same_batches_from_memory_and_from_a_file(tmp_path, ki
 
 def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monkeypatch):
     """Peak memory by counting: how many pairs are alive at once, from the files to the batches of a pass."""
-    monkeypatch.setattr(sequences, "TOGETHER", 50)
+    monkeypatch.setattr(sequences, "CHUNK", 50)
     files = write(tmp_path)
     made = []
     init = Pair.__init__
@@ -348,7 +348,7 @@ def test_without_a_home_folder_everything_but_the_cache_works(monkeypatch, tmp_p
     for name in ("HOME", "HEED_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    assert png._system_fonts.__wrapped__() is not None
+    assert image_files._system_fonts.__wrapped__() is not None
     said = "no home folder for the cache: set HEED_CACHE to a folder that can be written to"
     with pytest.raises(ConfigError, match=said):
         cache_folder()

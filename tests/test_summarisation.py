@@ -17,7 +17,7 @@ from heed.attention import Rows
 from heed.data.batch import plan_pass
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.tokens.tokenizer import END, START
+from heed.data.tokens import END, START
 from heed.errors import ConfigError, DataError
 from heed.evaluation.text_scores import rouge_measures
 from heed.generation import SearchOptions, generate
@@ -25,7 +25,7 @@ from heed.generation.pointer import PointerGenerator
 from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class
 from heed.tasks.inputs.pairs import Pairs
-from heed.tasks.summarisation.task import Lead
+from heed.tasks.summarisation import Lead
 from notes import NoteSource
 
 SMALL = {"name": "bahdanau", "size": "tiny", "d_embedding": 16, "d_hidden": 16, "d_attention": 16}
@@ -106,7 +106,7 @@ def test_the_only_other_field_is_the_summary_and_is_said(tmp_path):
 )
 def test_data_in_python_has_the_same_names(data):
     config = config_of("summarisation", {"train": "mails.jsonl"})
-    held = task_class("summarisation").hold(data, "train", config, Findings())
+    held = task_class("summarisation").read_data(data, "train", config, Findings())
     assert [(pair.source, pair.target) for pair in held] == [("a b", "c"), ("d e", "f")]
 
 

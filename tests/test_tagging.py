@@ -14,14 +14,14 @@ import heed
 from commands import call
 from heed.data.batch import distinct_words, to_device
 from heed.data.kinds.tagged import may_follow
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.layers import AffixFeatures, CharacterFeatures
 from heed.tasks import check_config, task_class
 from heed.tasks.base.attributing import table_of
 from heed.tasks.base.report import error_lines
 from heed.tasks.inputs.words import affixes_of
-from heed.tasks.tagging.task import tag_columns
+from heed.tasks.tagging import tag_columns
 from small_runs import SMALL as SMALL_RUNS
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()

@@ -23,7 +23,7 @@ from heed.data.kinds.tagged import (
     read_sentences,
     write_tags,
 )
-from heed.data.tokens.special import split_words
+from heed.data.tokens import split_words
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.evaluation.labels import entity_errors, tag_measures, tag_outcomes

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 import reference as ref
 from equations import array
 from heed.data.batch import pad_nested, pad_rows
-from heed.data.tokens.special import OWN
+from heed.data.tokens import OWN
 from heed.errors import ShapeError
 from heed.models.bag import Bag, BagConfig
 from heed.models.cnn import CNN, CNNConfig

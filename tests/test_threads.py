@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from heed import threads
-from heed import threads as cores
 from heed.config import TrainingConfig
-from heed.threads import Company, Times, fixed, sparing, threads_for
+from heed.threads import Times, fixed, free_cores, prediction_threads, threads_for
 from heed.training import cost as of_training
 
 
@@ -16,8 +15,8 @@ def two_quiet_cores(monkeypatch):
     """A machine of two cores that nobody else uses."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cores, "cores", lambda: {0, 1})
-    monkeypatch.setattr(threads.COMPANY, "free_cores", lambda: 2)
+    monkeypatch.setattr(threads, "cores", lambda: {0, 1})
+    monkeypatch.setattr(threads, "free_cores", lambda: 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
@@ -50,20 +49,20 @@ def test_a_model_that_is_not_on_the_cpu_is_left_alone():
 
 def test_other_work_takes_the_second_thread_away_and_gives_it_back(monkeypatch):
     assert used() == 2
-    monkeypatch.setattr(threads.COMPANY, "free_cores", lambda: 1)
+    monkeypatch.setattr(threads, "free_cores", lambda: 1)
     assert used() == 1
-    monkeypatch.setattr(threads.COMPANY, "free_cores", lambda: 2)
+    monkeypatch.setattr(threads, "free_cores", lambda: 2)
     assert used() == 2
 
 
 def test_an_environment_variable_wins(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    with sparing():
+    with prediction_threads():
         assert used(SMALL) == 2
 
 
 def test_fixed_threads_win():
-    with fixed(2), sparing():
+    with fixed(2), prediction_threads():
         assert used(SMALL) == 2
     with fixed(1):
         assert used(LARGE) == 1
@@ -76,31 +75,33 @@ def test_a_process_left_one_thread_keeps_it():
 
 
 def test_around_pieces_there_is_one_thread():
-    with sparing():
+    with prediction_threads():
         assert torch.get_num_threads() == 1
         assert used() == 2
-        with sparing():
+        with prediction_threads():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 2
 
 
 def test_a_failure_leaves_the_threads_as_they_were():
-    with pytest.raises(ValueError, match="broken"), sparing(), threads_for(nn.Linear(1, 1), 1):
+    with pytest.raises(ValueError, match="broken"), prediction_threads(), threads_for(nn.Linear(1, 1), 1):
         raise ValueError("broken")
     assert torch.get_num_threads() == 2
 
 
-def company(monkeypatch, idle, own, seconds=1.0, counted=None):
-    """What `Company` says after a time in which the cores were idle and this process computed so long."""
-    times = iter([Times(0.0, 0.0, 0.0, 0.0), Times(seconds, 2 * seconds if counted is None else counted, idle, own)])
-    monkeypatch.setattr(cores, "read_times", lambda: next(times))
-    monkeypatch.setattr(cores.time, "perf_counter", lambda: seconds)
-    return Company()
+def measured(monkeypatch, idle, process, seconds=1.0, total=None):
+    """The free cores after a time in which the cores were idle and this process computed for so many seconds."""
+    monkeypatch.setattr(threads, "_measured", {})
+    monkeypatch.setattr(threads, "_AT_IMPORT", Times(0.0, 0.0, 0.0, 0.0))
+    now = Times(seconds, 2 * seconds if total is None else total, idle, process)
+    monkeypatch.setattr(threads, "read_times", lambda: now)
+    monkeypatch.setattr(threads.time, "perf_counter", lambda: seconds)
+    return free_cores()
 
 
 @pytest.mark.parametrize(
-    ("idle", "own", "free"),
+    ("idle", "process", "free"),
     [
         (1.0, 1.0, 2),  # one thread at work, the other core idle
         (0.0, 2.0, 2),  # both cores are ours
@@ -109,20 +110,28 @@ def company(monkeypatch, idle, own, seconds=1.0, counted=None):
         (0.0, 0.2, 1),  # everything is
     ],
 )
-def test_cores_that_others_leave(monkeypatch, idle, own, free):
-    assert company(monkeypatch, idle, own).free_cores() == free
+def test_cores_that_other_processes_leave_free(monkeypatch, idle, process, free):
+    assert measured(monkeypatch, idle, process) == free
 
 
-def test_where_the_system_does_not_tell_all_cores_are_free(monkeypatch):
-    assert company(monkeypatch, 0.0, 1.0, counted=0.0).free_cores() == 2
+def test_where_the_system_does_not_report_times_all_cores_are_free(monkeypatch):
+    assert measured(monkeypatch, 0.0, 1.0, total=0.0) == 2
 
 
-def test_training_gives_way_and_comes_back(monkeypatch):
+def test_a_measurement_is_reused_up_to_its_age(monkeypatch):
+    assert measured(monkeypatch, 0.0, 1.0) == 1
+    monkeypatch.setattr(threads, "read_times", lambda: Times(1.5, 3.0, 1.0, 1.0))
+    for now, free in ((1.2, 1), (1.5, 2)):
+        monkeypatch.setattr(threads.time, "perf_counter", lambda now=now: now)
+        assert free_cores() == free
+
+
+def test_training_uses_fewer_threads_while_cores_are_busy(monkeypatch):
     free = iter([2, 1, 2])
-    monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: next(free))
+    monkeypatch.setattr(of_training, "free_cores", lambda _: next(free))
     used = []
     for _ in range(3):
-        of_training.give_way(2)
+        of_training.limit_to_free_cores(2)
         used.append(torch.get_num_threads())
     assert used == [2, 1, 2]
 
@@ -131,7 +140,7 @@ def test_training_gives_way_and_comes_back(monkeypatch):
 def test_training_has_the_threads_of_the_rule_as_far_as_cores_are_free(monkeypatch, work, wanted):
     monkeypatch.setattr(of_training, "cores", lambda: {0, 1})
     for free in (2, 1):
-        monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda free=free: free)
+        monkeypatch.setattr(of_training, "free_cores", lambda _, free=free: free)
         assert of_training.choose_threads(LARGE, work) == wanted
         assert torch.get_num_threads() == min(wanted, free)
 

@@ -13,7 +13,7 @@ from heed.tasks import check_config, task_class
 
 @pytest.fixture(autouse=True)
 def many(own_cache, monkeypatch):
-    monkeypatch.setattr(token_cache, "_MANY", 100)
+    monkeypatch.setattr(token_cache, "_CACHED_CHARACTERS", 100)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_without_a_cache_all_is_done_anew(tmp_path, monkeypatch, values):
 
 
 def test_of_few_texts_nothing_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(token_cache, "_MANY", 1 << 19)
+    monkeypatch.setattr(token_cache, "_CACHED_CHARACTERS", 1 << 19)
     start(translation(tmp_path))
     assert not (tmp_path / "cache").exists()
 
@@ -108,7 +108,7 @@ def test_of_few_texts_nothing_is_kept(tmp_path, monkeypatch):
 @pytest.mark.parametrize("in_memory", [0, 1_000])
 @pytest.mark.parametrize("second", [None, 2])
 def test_the_counts_of_tokens_are_those_of_the_batches(tmp_path, monkeypatch, second, in_memory):
-    monkeypatch.setattr(token_cache, "_TOGETHER", 50)  # several times for these texts
+    monkeypatch.setattr(token_cache, "_CHUNK", 50)  # several times for these texts
     draw = random.Random(1)
     words = [f"w{n}" for n in range(300)]
     texts = [[" ".join(draw.choices(words, k=draw.randint(1, 14))) for _ in range(2)] for _ in range(120)]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN, library_of
-from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer, beginning, extended
+from heed.data.tokens import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN, library_of
+from heed.data.tokens.tokenizer import TextTokenizer, beginning, extended
 from heed.errors import ConfigError, InputError, RunError
 
 relaxed = settings(deadline=None, max_examples=50)

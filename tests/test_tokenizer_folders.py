@@ -9,7 +9,8 @@ from tokenizers import Tokenizer, models
 from transformers import AddedToken, AutoTokenizer, BertTokenizer, GPT2Tokenizer, RobertaTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.tokenizer import END, START, TextTokenizer
+from heed.data.tokens import END, START
+from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.tokenizers import imported, read_tokenizer, write_tokenizer
 from multilingual import LINES

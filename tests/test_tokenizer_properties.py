@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer
+from heed.data.tokens import END, PADDING, SPECIAL_TOKENS, START, UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer
 
 some = settings(deadline=None, max_examples=40)
 SAID = [

@@ -17,7 +17,7 @@ from heed.errors import HeedWarning, RunError, TrainingError
 from heed.runs.train import train_config
 from heed.storage.disk import write_checksums
 from heed.tasks import check_config
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK
 from heed.training.checkpoint import (
     Checkpoint,
     Progress,

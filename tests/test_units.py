@@ -16,10 +16,10 @@ from equations import array, weights_of
 from heed.cli import main
 from heed.errors import ConfigError
 from heed.show.shown import ShownLook
-from heed.tasks.base.writing_run import Reread
-from heed.tasks.classification.look import look_at_text
-from heed.tasks.tagging.task import look_at_tags
-from heed.tasks.translation.look import look_at
+from heed.tasks.base.writing import Reread
+from heed.tasks.classification import look_at_text
+from heed.tasks.tagging import look_at_tags
+from heed.tasks.translation import look_at
 from heed.watch.looks import Choice
 from heed.watch.trace import trace
 from look_cases import TEXT, classifier, tagger, translator

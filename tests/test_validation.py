@@ -18,7 +18,7 @@ from torch.nn.functional import one_hot
 
 from contract import batch_of, config_of, loss_of, task_and_model, write_lines
 from heed.config import TrainingConfig
-from heed.data.tokens.tokenizer import END
+from heed.data.tokens import END
 from heed.evaluation.significance import score_line
 from heed.models.base import Memory, PairDecoder
 from heed.tasks import task_class

@@ -11,7 +11,7 @@ import torch
 
 import heed
 from contract import config_of
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.data.word_vectors import read_word_vectors, vector_width
 from heed.errors import ConfigError, DataError
 from heed.models.base import TokenEncoder

@@ -8,8 +8,8 @@ import pytest
 from transformers import BertTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer, beginning, extended
+from heed.data.tokens import END, PADDING, START, UNKNOWN
+from heed.data.tokens.tokenizer import TextTokenizer, beginning, extended
 
 TEXTS = [
     "The player was playing; the players played!",

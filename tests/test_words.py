@@ -7,12 +7,10 @@ import torch
 
 from contract import data_of
 from heed.config import ModelSection, TokenizerConfig
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens import UNKNOWN
 from heed.tasks.heads.alignment import replace_unknown, unknown_words
 from heed.tasks.run import Run
-from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.look import look_at
-from heed.tasks.translation.task import TASK
+from heed.tasks.translation import TASK, TranslationConfig, TranslationTraining, look_at
 from heed.tasks.work import Work
 from heed.watch.edits import Force
 from heed.watch.maps import MERGED, Axis, Map, merge_subwords

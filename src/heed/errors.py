@@ -27,10 +27,10 @@ def bounded(message: str) -> str:
     return re.sub(r".+", lambda line: _cut(line[0], _LONGEST), words)
 
 
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most + most // 10:  # so that a cut line stays as it is behind "heed: "
+def _cut(text: str, maximum: int) -> str:
+    if len(text) <= maximum + maximum // 10:  # so that a line cut before is not cut again with "heed: " before it
         return text
-    return f"{text[: most // 2]} ... ({len(text):,} characters) ... {text[-most // 2 :]}"
+    return f"{text[: maximum // 2]} ... ({len(text):,} characters) ... {text[-maximum // 2 :]}"
 
 
 class HeedError(ValueError):
@@ -97,7 +97,7 @@ def refuse_huge(name: str, value: int) -> None:
 
 
 def whole_number(digits: str) -> int:
-    """Digits that a user wrote as a number: the first 30 of them, for which every limit is too low as it is for more.
+    """Digits that a user wrote, as a number; only the first 30 count, which already exceed every limit.
 
     Python's `int` refuses more than 4,300.
     """
@@ -129,15 +129,15 @@ def suggests_keywords(hint: Callable[[str, Any], str] | None = None) -> Callable
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known = [name for name in inspect.signature(function).parameters if name != "self"]
+        keywords = [name for name in inspect.signature(function).parameters if name != "self"]
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name in kwargs.keys() - set(known):
-                advice = nearest(name, known)
+            for name in kwargs.keys() - set(keywords):
+                advice = nearest(name, keywords)
                 if not advice and hint is not None:
                     advice = hint(name, args[0] if args else None)
-                advice = advice or suggest(name, known)
+                advice = advice or suggest(name, keywords)
                 raise UnknownKeywordError(f"{function.__name__} has no keyword '{name}'{advice}")
             return function(*args, **kwargs)
 

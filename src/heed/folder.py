@@ -73,10 +73,10 @@ _RUNS = Path("runs")
 EXAMPLE = "example"
 """The name of the run that comes with heed (`tools/make_example.py`), unless the working directory has that name."""
 _PACKED_EXAMPLE = Path(__file__).parent / "example.zip"
-_INSTEAD = "give another --out, or resume the run with --resume"
+_OTHER_FOLDER = "give another --out, or resume the run with --resume"
 _FOR_PEOPLE = (".md", ".svg", ".html")
 """Endings of files that no command reads."""
-_LACKS = {1: "has no checkpoint yet", 2: "has not finished"}
+_NOT_REACHED = {1: "has no checkpoint yet", 2: "has not finished"}
 """Description of a run that has not reached a state."""
 
 
@@ -88,21 +88,21 @@ class State(IntEnum):
     FINISHED = 2  # the weights to keep were written and the folder was sealed
 
 
-def find(run: str | Path, least: State = State.USABLE) -> Path:
-    """The folder of a run; "last" is the newest one under `runs/` that has reached the state `least`.
+def find(run: str | Path, minimum: State = State.USABLE) -> Path:
+    """The folder of a run; "last" is the newest one under `runs/` that has reached the state `minimum`.
 
     A packed run is unpacked into the cache. "example" is the run that comes with heed, which a warning says, unless
     there is a folder or file of that name.
 
     Args:
         run: A folder, "last", a packed run (`heed pack`), or "example".
-        least: The state that "last" requires.
+        minimum: The state that "last" requires.
 
     Raises:
         RunError: There is no such folder, or the file is not a packed run, or a damaged one.
     """
     if str(run) == "last":
-        return _last(least)
+        return _last(minimum)
     path = Path(run)
     if str(run) == EXAMPLE and not os.path.exists(path):
         path = _PACKED_EXAMPLE
@@ -111,7 +111,7 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
         return unpacked(path, partial(_check_packed, path))
     if not os.path.isdir(path):
         places = [place for place in (path.parent, _RUNS) if os.path.isdir(place)]
-        runs = [str(found.parent) for place in places for found in place.glob(f"*/{CONFIG}")]
+        runs = [str(config_file.parent) for place in places for config_file in place.glob(f"*/{CONFIG}")]
         raise RunError(f"no run folder '{run}'{nearest(str(path), [*runs, 'last'] if runs else ())}")
     return path
 
@@ -130,7 +130,7 @@ def _check_packed(file: Path, folder: Path) -> None:
 
 
 def newest_or_example() -> str:
-    """The run to serve where none is named: "last", or the run that comes with heed where there are no runs."""
+    """The default run to serve: "last", or the run that comes with heed if there are no runs."""
     return "last" if any(_RUNS.glob(f"*/{_FORMAT_FILE}")) else EXAMPLE
 
 
@@ -173,10 +173,10 @@ def state_of(path: Path) -> State:
     return State.USABLE if any((path / "checkpoints").glob("step-*/progress.json")) else State.BEGUN
 
 
-def _last(least: State) -> Path:
+def _last(minimum: State) -> Path:
     """The newest run that has reached a state; a warning names a newer one that has not."""
     files = sorted(_RUNS.glob(f"*/{_FORMAT_FILE}"), key=lambda p: p.stat().st_mtime_ns, reverse=True)
-    where, last = _RUNS.absolute(), next((p.parent for p in files if state_of(p.parent) >= least), None)
+    where, last = _RUNS.absolute(), next((p.parent for p in files if state_of(p.parent) >= minimum), None)
     if not files:
         raise RunError(
             f"no run under {where}; train one, name its folder, or try the run that comes with heed: {EXAMPLE}"
@@ -184,9 +184,9 @@ def _last(least: State) -> Path:
     newest = files[0].parent
     if last is None:
         finish = f"if it was interrupted, {how_to_finish(newest)}"
-        raise RunError(f"no run under {where} can be used yet: {newest} {_LACKS[least]}; {finish}")
+        raise RunError(f"no run under {where} can be used yet: {newest} {_NOT_REACHED[minimum]}; {finish}")
     if last != newest:
-        warn(f"'last' is {last}: the newer {newest} {_LACKS[least]}", HeedWarning, stacklevel=4)
+        warn(f"'last' is {last}: the newer {newest} {_NOT_REACHED[minimum]}", HeedWarning, stacklevel=4)
     return last
 
 
@@ -216,12 +216,12 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
         RunError: The folder exists (a run is never overwritten), another process is training in it, or the folder to
             resume is not a run.
     """
-    path = _claim(out, config, "" if resume else _INSTEAD)
+    path = _claim(out, config, "" if resume else _OTHER_FOLDER)
     ownership.take(path)
     _clear(path)
     files = _files(path)
     if files and not resume:  # another process has begun meanwhile
-        raise _not_free(path, _INSTEAD)
+        raise _not_free(path, _OTHER_FOLDER)
     if files:
         check_format(path)
     remove_leftovers(path)
@@ -233,7 +233,7 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
 def _clear(path: Path) -> None:
     """Remove the files of a run that was only begun."""
     if was_only_begun(path):
-        for name in {one.name for one in path.iterdir()} - _FIRST_FILES:
+        for name in {file.name for file in path.iterdir()} - _FIRST_FILES:
             remove_file(path / name)
         with suppress(OSError):
             (path / "checkpoints").rmdir()
@@ -261,7 +261,7 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
         RunError: The folder exists.
         DiskError: The disk is full or writing fails; no folder is left.
     """
-    there = out is not None and os.path.exists(out)
+    existed = out is not None and os.path.exists(out)
     path = _claim(out, config, "give another --out")
     try:
         if any(path.iterdir()):
@@ -272,21 +272,21 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
             _begin(part)
             yield path, part
     except BaseException:
-        if not there:
+        if not existed:
             with suppress(OSError):
                 path.rmdir()
         raise
 
 
-def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
-    """Make the empty folder of a new run; if `instead` is given, refuse one that is not empty with this advice."""
+def _claim(out: str | Path | None, config: RunConfig, advice: str) -> Path:
+    """Make the empty folder of a new run; if `advice` is given, refuse one that is not empty, with this advice."""
     if out is None:
         paths = (_RUNS / f"{config.data.name}-{config.model.name}-{number}" for number in count(1))
         return next(path for path in paths if make_folder(path, exist_ok=False))
     path = Path(out)
     refuse_not_utf8(path)
-    if instead:
-        check_free(path, instead)
+    if advice:
+        check_free(path, advice)
     make_folder(path)
     return path
 
@@ -303,7 +303,7 @@ def _write_format(path: Path, **more: str) -> None:
 
 
 def sign(path: Path, config: RunConfig) -> None:
-    """Record a hash of a new run's tokenizers, labels and model settings, which its checkpoints carry (`made_of`)."""
+    """Record the `fingerprint` of a new run, which its checkpoints carry."""
     model = config.model
     digest = hashlib.blake2b(repr((config.task, model.name, model.settings)).encode(), digest_size=16)
     files = (p for p in path.iterdir() if p.is_file() and p.name not in _FIRST_FILES | {_FORMAT_FILE})
@@ -312,13 +312,13 @@ def sign(path: Path, config: RunConfig) -> None:
     _write_format(path, made_of=digest.hexdigest())
 
 
-def made_of(path: Path) -> str:
+def fingerprint(path: Path) -> str:
     """The hash of a run's tokenizers, labels and model settings when it began; empty if it was stopped before."""
     return str(read_object(path / _FORMAT_FILE).get("made_of", ""))
 
 
-def check_free(path: Path, instead: str = _INSTEAD) -> None:
-    """Refuse a folder for a new run that has files, with advice on what to do `instead`.
+def check_free(path: Path, advice: str = _OTHER_FOLDER) -> None:
+    """Refuse a folder for a new run that has files, with advice on what to do instead.
 
     Raises:
         RunError: It has files, or another process is training in it.
@@ -327,11 +327,11 @@ def check_free(path: Path, instead: str = _INSTEAD) -> None:
     if os.path.isdir(path) and was_only_begun(path):
         return
     if os.path.exists(path) and (not os.path.isdir(path) or {p.name for p in path.iterdir()} - {LOCK}):
-        raise _not_free(path, instead)
+        raise _not_free(path, advice)
 
 
-def _not_free(path: Path, instead: str) -> RunError:
-    return RunError(f"'{path}' already exists, and runs are never overwritten; {instead}")
+def _not_free(path: Path, advice: str) -> RunError:
+    return RunError(f"'{path}' already exists, and runs are never overwritten; {advice}")
 
 
 def record_files(path: Path, *, final: bool = True) -> None:
@@ -341,8 +341,8 @@ def record_files(path: Path, *, final: bool = True) -> None:
         path: The folder.
         final: Its weights are final; otherwise they get no checksum, and the run counts as unfinished.
     """
-    left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
-    files = [p for p in path.iterdir() if p.is_file() and not p.name.startswith(".") and p.name not in left_out]
+    excluded = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
+    files = [p for p in path.iterdir() if p.is_file() and not p.name.startswith(".") and p.name not in excluded]
     # heed writes no other files larger than this; reading one might never end
     write_checksums(path, [p.name for p in files if p.name == WEIGHTS or p.stat().st_size <= _LARGEST])
 
@@ -359,17 +359,18 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     """
     written = {name for name in changing if final or name != WEIGHTS}
     try:
-        known = recorded(path)
+        checksums = recorded(path)
     except RunError:
-        known = {}
-    kept = {name: one for name, one in (known or {}).items() if name not in changing and (final or name != WEIGHTS)}
-    if changing and kept:
-        write_checksums(path, kept, kept)
+        checksums = {}
+    changed = {*changing} if final else {*changing, WEIGHTS}
+    unchanged = {name: content for name, content in (checksums or {}).items() if name not in changed}
+    if changing and unchanged:
+        write_checksums(path, unchanged, unchanged)
     else:
         remove_file(path / CHECKSUMS)
     yield
-    if changing and (known is not None or final):
-        write_checksums(path, {*kept, *(name for name in written if (path / name).is_file())}, kept)
+    if changing and (checksums is not None or final):
+        write_checksums(path, {*unchanged, *(name for name in written if (path / name).is_file())}, unchanged)
     else:
         record_files(path, final=final)
 
@@ -404,16 +405,16 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
         return
     (name, problem), *others = problems.items()
     more = f"; {len(others)} more damaged: {', '.join(name for name, _ in others)}" if others else ""
-    said = f"{path / name} is {problem}{more}"
+    message = f"{path / name} is {problem}{more}"
     if force:
-        warn(f"{said}; using it anyway (--force)", HeedWarning, stacklevel=3)
+        warn(f"{message}; using it anyway (--force)", HeedWarning, stacklevel=3)
         return
     ways = ["restore it from a copy"]
     if {*problems} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
         ways.append(f"write it again with: heed train {shell_word(path)} --resume")
     if force is not None:
         ways.append("use the run as it is with --force (in Python force=True)")
-    raise RunError(f"{said}; {', or '.join(ways)}")
+    raise RunError(f"{message}; {', or '.join(ways)}")
 
 
 def read_by_commands(path: Path) -> list[str]:

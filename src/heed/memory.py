@@ -94,8 +94,8 @@ def explanation(when: str, asked: int | None, lower: str) -> OutOfMemoryError:
     free = free_memory()
     amounts = [f"{size_text(asked)} requested"] if asked is not None else []
     amounts += [f"{size_text(free)} free"] if free is not None else []
-    said = f" ({', '.join(amounts)})" if amounts else ""
-    return OutOfMemoryError(f"out of memory {when}{said}; {lower}")
+    listed = f" ({', '.join(amounts)})" if amounts else ""
+    return OutOfMemoryError(f"out of memory {when}{listed}; {lower}")
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Models by name: the file name is the registry.
 
-`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. One file may define several bodies,
-one per interface: `rnn`, for example, is one network for translation and classification. The task picks the body it can
-use. This module is a layer above `config`, whose `check_section` checks a model's fields.
+`bahdanau` is `heed/models/bahdanau.py`; nothing outside that folder is ever loaded. A file may define several bodies,
+one per interface: `rnn`, for example, is one network for translation and classification. The task picks the body that
+it can use. This module is a layer above `config`, whose `check_section` checks a model's fields.
 """
 
 from __future__ import annotations
@@ -100,17 +100,17 @@ def model_and_head(body: type[Body], head: type[H], size: str, fields: dict[str,
     """
     from heed.config import check_section
 
-    own, heads = body.config_class.model_fields, head.model_fields
+    body_fields, heads = body.config_class.model_fields, head.model_fields
     for name in fields:
         if name == "absent_tokens":
             raise ConfigError("model.absent_tokens is no longer a field; import the checkpoint of this run again")
-        if name not in own and name not in heads:
+        if name not in body_fields and name not in heads:
             raise ConfigError(
-                f"unknown field 'model.{name}' for {body.config_class.__name__}{suggest(name, [*own, *heads])}"
+                f"unknown field 'model.{name}' for {body.config_class.__name__}{suggest(name, [*body_fields, *heads])}"
             )
-    shared = set(own) & set(heads)
+    shared = set(body_fields) & set(heads)
     assert not shared, f"{body.__name__} and {head.__name__} both have {shared}"
-    config = model_config(body, size, {name: value for name, value in fields.items() if name in own})
+    config = model_config(body, size, {name: value for name, value in fields.items() if name in body_fields})
     return config, check_section(head, {name: fields[name] for name in fields if name in heads}, "model")
 
 
@@ -119,8 +119,8 @@ def learned_positions(config_class: type[BaseModel], fields: Mapping[str, Any]) 
 
     Fields that are not given have their defaults.
     """
-    own = config_class.model_fields
-    if "max_length" not in own:
+    known_fields = config_class.model_fields
+    if "max_length" not in known_fields:
         return None
-    kind = fields.get("positions", own["positions"].default) if "positions" in own else "learned"
-    return int(fields.get("max_length", own["max_length"].default)) if kind == "learned" else None
+    kind = fields.get("positions", known_fields["positions"].default) if "positions" in known_fields else "learned"
+    return int(fields.get("max_length", known_fields["max_length"].default)) if kind == "learned" else None

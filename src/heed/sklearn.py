@@ -95,7 +95,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def __getstate__(self) -> dict[str, Any]:
         """The state with the run as it is opened from its folder: without data and threads of training."""
         state = dict(super().__getstate__())
-        if "run_" in state and self.run_.folder.is_dir():  # else a copy's, which is as it was opened
+        if "run_" in state and self.run_.folder.is_dir():  # the run of a copy has no folder and was already reopened
             state["run_"] = load(self.run_.folder)
         return state
 
@@ -146,15 +146,15 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         names = self._names()
         if len(names) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}; a classifier needs two or more")
-        counts = [int((labels == one).sum()) for one in self.classes_]
+        counts = [int((labels == label).sum()) for label in self.classes_]
         self._shares = np.array(counts) / len(labels)
-        number = {one: name for one, name in zip(self.classes_.tolist(), names, strict=True)}
+        number = {label: name for label, name in zip(self.classes_.tolist(), names, strict=True)}
         self._train([(text, number[label]) for text, label in zip(texts, labels.tolist(), strict=True)])
         return self
 
     def _names(self) -> list[str]:
         """The classes as heed's labels (text)."""
-        names = [str(one).strip() for one in self.classes_.tolist()]
+        names = [str(label).strip() for label in self.classes_.tolist()]
         if len(set(names)) < len(names) or "" in names:
             raise ValueError(
                 f"the classes {self.classes_.tolist()} are not distinct, or one is blank, when written as text"
@@ -164,27 +164,20 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The probability of each class, `(n, classes)` in the order of `classes_`; class shares for blank texts."""
         check_is_fitted(self, "run_")
-        inputs = self._inputs(X)
-        found = self._probabilities(inputs)
-        known = self.run_.head.labels
-        made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(inputs))
-                         for name in self._names()], axis=1)  # fmt: skip
-        made[[isinstance(one, str) and not one.strip() for one in inputs]] = self._shares
-        shares: np.ndarray[Any, Any] = made / made.sum(1, keepdims=True)
-        return shares
+        inputs, names = self._inputs(X), self._names()
+        predictions = self.run_.predict(inputs)
+        probabilities = np.array([[output.probabilities.get(name, 0.0) for name in names] for output in predictions])
+        probabilities[[isinstance(text, str) and not text.strip() for text in inputs]] = self._shares
+        normalised: np.ndarray[Any, Any] = probabilities / probabilities.sum(1, keepdims=True)
+        return normalised
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:  # noqa: N803
         """The most probable class of each input, `(n,)`."""
         chosen = self.predict_proba(X).argmax(1)
         return self.classes_[chosen]  # type: ignore[no-any-return]
 
-    def _inputs(self, given: Any) -> Sequence[Any]:
-        return _texts(given)
-
-    def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """The probabilities `(n, labels)` of the run's labels."""
-        said, known = self.run_.predict(inputs), self.run_.head.labels
-        return np.array([[one.probabilities.get(label, 0.0) for label in known] for one in said])
+    def _inputs(self, inputs: Any) -> Sequence[Any]:
+        return _texts(inputs)
 
 
 class ImageClassifier(Classifier):
@@ -203,14 +196,14 @@ class ImageClassifier(Classifier):
         tags.input_tags.string, tags.input_tags.three_d_array = False, True
         return tags
 
-    def _inputs(self, given: Any) -> Sequence[Any]:
-        if isinstance(given, str) or not hasattr(given, "__len__") or getattr(given, "ndim", 3) in (0, 2):
-            shape = getattr(given, "shape", None)
-            what = described(given) if shape is None else f"an array of shape {tuple(shape)}"
+    def _inputs(self, pictures: Any) -> Sequence[Any]:
+        if isinstance(pictures, str) or not hasattr(pictures, "__len__") or getattr(pictures, "ndim", 3) in (0, 2):
+            shape = getattr(pictures, "shape", None)
+            what = described(pictures) if shape is None else f"an array of shape {tuple(shape)}"
             raise DataError(f"X is {what}; expected pictures, as an array (n, height, width) or a list")
-        if not len(given):
+        if not len(pictures):
             raise DataError("X has 0 pictures; a minimum of 1 is required")
-        return list(given)
+        return list(pictures)
 
 
 class Tagger(_Estimator):
@@ -248,47 +241,48 @@ class Tagger(_Estimator):
 
     def predict(self, X: Any) -> list[list[str]]:  # noqa: N803
         """The tags of each sentence."""
-        return [self.classes_[one.tags].tolist() for one in self._tagged(X)]
+        return [self.classes_[answer.tags].tolist() for answer in self._tagged(X)]
 
     def predict_proba(self, X: Any) -> list[np.ndarray[Any, Any]]:  # noqa: N803
         """For each sentence the probability of every tag of every word, `(words, classes)`."""
-        return [one.probabilities.numpy() for one in self._tagged(X)]
+        return [answer.probabilities.numpy() for answer in self._tagged(X)]
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """F1 of entities, or accuracy for plain tags."""
         check_is_fitted(self, "run_")
         examples = list(zip(_sentences(X, "X"), _sentences(y, "y"), strict=True))
-        report = self.run_.report_of(self.run_.held(examples))
+        report = self.run_.report_of(self.run_.read_data(examples))
         return float(report["accuracy" if self.run_.head.plain else "entity_f1"]["value"])
 
 
-def _texts(given: Any) -> list[str]:
+def _texts(texts: Any) -> list[str]:
     """Texts of a list, a series, an array `(n,)` or `(n, 1)`, or a data frame of one column.
 
     Raises:
         DataError: It contains something else.
     """
-    if isinstance(given, str):
-        raise DataError(f"X is {described(given)}; expected a list of texts, as [{given!r:.40}]")
-    if hasattr(given, "toarray"):
+    if isinstance(texts, str):
+        raise DataError(f"X is {described(texts)}; expected a list of texts, as [{texts!r:.40}]")
+    if hasattr(texts, "toarray"):
         raise DataError("X is a sparse matrix of numbers; expected a list of texts")
-    if getattr(given, "ndim", 1) == 2 and column_names(given) is None and given.shape[1] == 1:
-        given = given[:, 0]
-    if getattr(given, "ndim", 1) == 0 or not hasattr(given, "__len__"):
-        raise DataError(f"X is {described(given)}; expected a list of texts")
-    if not len(given):
+    if getattr(texts, "ndim", 1) == 2 and column_names(texts) is None and texts.shape[1] == 1:
+        texts = texts[:, 0]
+    if getattr(texts, "ndim", 1) == 0 or not hasattr(texts, "__len__"):
+        raise DataError(f"X is {described(texts)}; expected a list of texts")
+    if not len(texts):
         raise DataError("X has 0 texts; a minimum of 1 is required")
-    return to_texts(given, "X")
+    return to_texts(texts, "X")
 
 
-def _sentences(given: Any, name: str) -> list[list[str]]:
+def _sentences(sentences: Any, name: str) -> list[list[str]]:
     """Lists of words or of tags."""
-    if isinstance(given, str) or (not isinstance(given, Sequence | np.ndarray) and not hasattr(given, "tolist")):
-        raise DataError(f"{name} is {described(given)}; expected a list of lists of texts, one for each sentence")
-    rows = list(given.tolist() if hasattr(given, "tolist") else given)
+    is_list = isinstance(sentences, Sequence | np.ndarray) or hasattr(sentences, "tolist")
+    if isinstance(sentences, str) or not is_list:
+        raise DataError(f"{name} is {described(sentences)}; expected a list of lists of texts, one for each sentence")
+    rows = list(sentences.tolist() if hasattr(sentences, "tolist") else sentences)
     if not rows:
         raise DataError(f"{name} has 0 sentences; a minimum of 1 is required")
     for i, row in enumerate(rows):
         if isinstance(row, str) or not hasattr(row, "__len__"):
             raise DataError(f"{name}[{i}] is {described(row)}, expected a list of words, and of tags one for each word")
-    return [[str(one) if isinstance(one, int) else one for one in row] for row in rows]
+    return [[str(word) if isinstance(word, int) else word for word in row] for row in rows]

@@ -4,9 +4,8 @@ A second thread makes large products faster and small ones slower. So a piece of
 over its positions takes at least 1e9 floating-point operations (two for each weight and position, tables of embeddings
 not counted), and one thread if it takes fewer.
 
-While other work keeps a core busy, a second thread makes everything slower, since each product waits for the thread
-without a core: a factor of thirty has been seen. So at most as many threads are used as `Company` counts as free,
-several times a second.
+While other processes keep a core busy, a second thread makes everything slower, since each product waits for the thread
+without a core: a factor of thirty was measured. So no more threads are used than there are `free_cores`.
 
 heed does not choose if the user has: `OMP_NUM_THREADS` or `MKL_NUM_THREADS` is set, or torch has one thread. It never
 uses more than torch's number of threads. Results differ between thread counts by rounding only.
@@ -48,69 +47,64 @@ class Times(NamedTuple):
     """Seconds: of the clock; total and idle, summed over the cores since the system started; of this process."""
 
     clock: float
-    counted: float
+    total: float
     idle: float
-    own: float
+    process: float
 
 
 def read_times() -> Times:
     """The present times; those of the cores are 0 where the system does not report them (only Linux does)."""
-    counted = idle = 0.0
+    total = idle = 0.0
     with suppress(OSError, ValueError, IndexError):
         tick = os.sysconf("SC_CLK_TCK")
-        mine = {f"cpu{number}" for number in cores()}
+        names = {f"cpu{number}" for number in cores()}
         for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
             name, *numbers = line.split()
-            if name in mine:
+            if name in names:
                 ticks = [int(number) for number in numbers[:8]]  # user, nice, system, idle, waiting for a disk, ...
-                counted, idle = counted + sum(ticks) / tick, idle + (ticks[3] + ticks[4]) / tick
-    return Times(time.perf_counter(), counted, idle, time.process_time())
+                total, idle = total + sum(ticks) / tick, idle + (ticks[3] + ticks[4]) / tick
+    return Times(time.perf_counter(), total, idle, time.process_time())
 
 
-class Company:
-    """Measures how many cores the other processes of a machine leave free."""
+def free_cores(max_age: float = 0.25) -> int:
+    """The number of threads that would each have a core, at least 1; all cores where the system does not report it.
 
-    def __init__(self, held: float = 0.25) -> None:
-        """Measure from now on; a measurement is reused for `held` seconds."""
-        self._held, self._before = held, read_times()
-        self._free, self._measured = 0, False
-
-    def free_cores(self) -> int:
-        """The number of threads that would each have a core, at least 1; all cores where the system does not report it.
-
-        Measured over the time since the last call, or over the next twentieth of a second if that was long ago.
-        """
-        passed = time.perf_counter() - self._before.clock
-        if self._measured and passed < self._held:
-            return self._free
-        if passed > _STALE:
-            self._before, passed = read_times(), 0.0
-        if passed < _SHORTEST:
-            time.sleep(_SHORTEST - passed)
-        before, self._before, self._measured = self._before, read_times(), True
-        seconds, counted, idle, own = (new - old for new, old in zip(self._before, before, strict=True))
-        self._free = most = len(cores())
-        if 0.5 < counted / (seconds * most) < 2:  # else these are not the counts of the cores
-            self._free = max(1, min(most, int((idle + own) / seconds + _PART)))
-        return self._free
+    Measured over the time since the last call with this `max_age` (or the import of this module), or over the next
+    twentieth of a second if that was long ago. A measurement is reused for `max_age` seconds.
+    """
+    before, count = _measured.get(max_age, (_AT_IMPORT, 0))
+    elapsed = time.perf_counter() - before.clock
+    if count and elapsed < max_age:
+        return count
+    if elapsed > _STALE:
+        before, elapsed = read_times(), 0.0
+    if elapsed < _SHORTEST:
+        time.sleep(_SHORTEST - elapsed)
+    now, count = read_times(), len(cores())
+    seconds, total, idle, process = (after - earlier for after, earlier in zip(now, before, strict=True))
+    if 0.5 < total / (seconds * count) < 2:  # else these are not the counts of the cores
+        count = max(1, min(count, int((idle + process) / seconds + _PART)))
+    _measured[max_age] = now, count
+    return count
 
 
-COMPANY = Company()
-"""Measured from the import of this module on."""
+_AT_IMPORT = read_times()
+_measured: dict[float, tuple[Times, int]] = {}
+"""The last measurement of free cores by `max_age`: when it ended, and the result."""
 
 
 _LARGE = 1e9
 """Floating-point operations (two for each weight and position) from which all cores are used."""
 
 
-def threads_of(model: nn.Module, work: int, most: int) -> int:
-    """The number of threads, 1 or `most`, for a pass of a model over `work` positions."""
-    return most if 2.0 * _facts_of(model)[0] * work >= _LARGE else 1
+def threads_of(model: nn.Module, work: int, maximum: int) -> int:
+    """The number of threads, 1 or `maximum`, for a pass of a model over `work` positions."""
+    return maximum if 2.0 * _facts_of(model)[0] * work >= _LARGE else 1
 
 
 def _facts_of(model: nn.Module) -> tuple[int, nn.Parameter | None]:
     """The number of weights outside tables of embeddings, and a parameter, whose device may change."""
-    if model not in _facts:  # kept: counting takes longer than everything else before a step
+    if model not in _facts:  # cached: counting takes longer than everything else before a step
         tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
         weights = sum(p.numel() for p in model.parameters() if id(p) not in tables)
         _facts[model] = weights, next(model.parameters(), None)
@@ -118,12 +112,12 @@ def _facts_of(model: nn.Module) -> tuple[int, nn.Parameter | None]:
 
 
 @contextmanager
-def sparing() -> Iterator[None]:
-    """Context manager around prediction: `threads_for` chooses the threads of a model's work; other work has one.
+def prediction_threads() -> Iterator[None]:
+    """Context manager around prediction: one thread, except where `threads_for` chooses more for a model's work.
 
-    It does nothing inside another `sparing`, or if the user has set the number of threads.
+    It does nothing inside another one, or if the user has set the number of threads.
     """
-    if _here.limit is not None or given_by_user():
+    if _state.limit is not None or given_by_user():
         yield
         return
     with _set(torch.get_num_threads(), 1):
@@ -132,15 +126,15 @@ def sparing() -> Iterator[None]:
 
 @contextmanager
 def _set(limit: int, count: int) -> Iterator[None]:
-    """Context manager with `count` threads, and at most `limit` for a piece."""
-    before = _here.limit, torch.get_num_threads()
-    _here.limit = limit
+    """Context manager with `count` threads, and at most `limit` for a pass of a model."""
+    limit_before, count_before = _state.limit, torch.get_num_threads()
+    _state.limit = limit
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        _here.limit = before[0]
-        torch.set_num_threads(before[1])
+        _state.limit = limit_before
+        torch.set_num_threads(count_before)
 
 
 @contextmanager
@@ -151,29 +145,29 @@ def fixed(count: int | None = None) -> Iterator[None]:
 
 
 def threads_for(model: nn.Module, work: int) -> AbstractContextManager[None]:
-    """Context manager around a piece of prediction over `work` tokens or other positions: with the threads for it."""
-    most, first = _here.limit or torch.get_num_threads(), _facts_of(model)[1]
-    if most == 1 or given_by_user() or (first is not None and first.device.type != "cpu"):
+    """Context manager with the number of threads for a pass of a model over `work` tokens or other positions."""
+    maximum, first = _state.limit or torch.get_num_threads(), _facts_of(model)[1]
+    if maximum == 1 or given_by_user() or (first is not None and first.device.type != "cpu"):
         return nullcontext()
-    count = threads_of(model, work, most)
-    return fixed(count if count == 1 else min(count, COMPANY.free_cores()))
+    count = threads_of(model, work, maximum)
+    return fixed(count if count == 1 else min(count, free_cores()))
 
 
 def _in_fork() -> None:
-    """Use one thread in a forked process: torch's other threads are not there, and would be waited for without end."""
-    _here.limit = 1
+    """Use one thread in a forked process, which lacks torch's other threads and would wait for them forever."""
+    _state.limit = 1
     torch.set_num_threads(1)
 
 
 os.register_at_fork(after_in_child=_in_fork)
 
 
-class _Here(threading.local):
+class _State(threading.local):
     """State of the running thread."""
 
     limit: int | None = None
-    """Most threads for a piece; None for torch's number."""
+    """Maximum number of torch's threads for a pass of a model; None for torch's number."""
 
 
-_here = _Here()
+_state = _State()
 _facts: WeakKeyDictionary[nn.Module, tuple[int, nn.Parameter | None]] = WeakKeyDictionary()

@@ -46,7 +46,7 @@ _JOINING = frozenset({"ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "MANDAIC"})
 
 def clean(text: str) -> str:
     """Replace each hidden character by a visible one: a control picture (U+240A for line feed) or U+FFFD."""
-    return _HIDDEN.sub(lambda found: found[0] if _is_needed(found) else _picture(found[0]), text)
+    return _HIDDEN.sub(lambda match: match[0] if _is_needed(match) else _picture(match[0]), text)
 
 
 def escaped(text: str, keep: str = "") -> str:
@@ -57,8 +57,8 @@ def escaped(text: str, keep: str = "") -> str:
         keep: Characters that stay, such as "\n" in a text of several lines.
     """
 
-    def shown(found: re.Match[str]) -> str:
-        return found[0] if found[0] in keep or _is_needed(found) else _code(found[0])
+    def shown(match: re.Match[str]) -> str:
+        return match[0] if match[0] in keep or _is_needed(match) else _code(match[0])
 
     return _HIDDEN.sub(shown, text)
 
@@ -94,9 +94,9 @@ def to_json(value: Any, indent: int | None = None, separators: tuple[str, str] |
     return _HIDDEN.sub(_in_json, text)
 
 
-def _in_json(found: re.Match[str]) -> str:
+def _in_json(match: re.Match[str]) -> str:
     # json has escaped C0 in strings; outside them its only hidden character is the line end of an indent.
-    return found[0] if found[0] == "\n" or _is_needed(found) else json.dumps(found[0])[1:-1]
+    return match[0] if match[0] == "\n" or _is_needed(match) else json.dumps(match[0])[1:-1]
 
 
 def markdown(text: str) -> str:
@@ -169,20 +169,20 @@ def plain_stream(stream: Any) -> Any:
     return stream.plain if isinstance(stream, VisibleStream) else stream
 
 
-def _is_needed(found: re.Match[str]) -> bool:
+def _is_needed(match: re.Match[str]) -> bool:
     """True for a joiner or selector in a place where the script needs it."""
-    text, at = found.string, found.start()
+    text, at = match.string, match.start()
     before = text[at - 1] if at else ""
     if not before:
         return False
-    if _SELECTOR.match(found[0]):
+    if _SELECTOR.match(match[0]):
         return not before.isspace() and not _HIDDEN.match(before)
-    if found[0] not in _JOINERS:
+    if match[0] not in _JOINERS:
         return False
     if unicodedata.combining(before) == _VIRAMA:
         return True
     after = text[at + 1 : at + 2]
-    if found[0] == "\u200d":  # an emoji made of several, such as a family; the selector is part of the first
+    if match[0] == "\u200d":  # an emoji made of several, such as a family; the selector is part of the first
         return _is_emoji(text[at - 2 : at - 1] if before == "\ufe0f" else before) and _is_emoji(after)
     return _joins(before) and _joins(after)
 

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.config import Section
-from heed.data.kinds.kind import kind_of
+from heed.data.kinds import kind_of
 from heed.errors import DataError
 from heed.evaluation.measures import Measure, Outcomes, share
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import interval
 from heed.tasks.contracts import Batch, Draw, Facts, Head
-from heed.tasks.heads.states import states_of
+from heed.tasks.heads import states_of
 from heed.tasks.inputs.texts import Texts
 from heed.tasks.look import look_at_texts
 from heed.tasks.work import Looks, Task

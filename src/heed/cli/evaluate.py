@@ -17,12 +17,12 @@ from heed.tasks import capability, options_of, spec_of
 from heed.tasks.base.report import error_lines
 from heed.tasks.heads.alignment import alignment_scores, alignments, place_of
 from heed.tasks.run import Run, examples_of
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.visible import to_json
-from heed.watch.equal_weights import equal_weights
+from heed.watch.interventions import equal_weights
 
 
-@sparing()
+@prediction_threads()
 def run_evaluate(names: list[str], files: list[str], asked: EvaluateOptions, flags: dict[str, Any]) -> None:
     """Score a run, or an ensemble on the data of its first run, and print the report."""
     split = asked.split
@@ -83,7 +83,7 @@ def run_heads(name: str, files: list[str], options: HeadsOptions) -> None:
 
 def _seen_in_training(run: Run, examples: Sequence[Any]) -> str:
     """Say how many of the examples are training examples of the run; empty if none are, or if that is unknown."""
-    if not all(isinstance(one, Example) for one in examples) or (known := run.known()) is None:
+    if not all(isinstance(one, Example) for one in examples) or (known := run.training_examples()) is None:
         return ""
     wanted = {one.keys for one in examples}
     seen = {one.keys for one in known} & wanted
@@ -99,7 +99,7 @@ _TOGETHER = 2_000
 """Pairs aligned and written at a time, so that output appears continuously."""
 
 
-@sparing()
+@prediction_threads()
 def run_align(name: str, files: list[str], options: AlignOptions) -> None:
     """Write the links between the words of pairs, one line per pair; notes go to stderr."""
     run = load(name, force=options.force, device=options.device)

@@ -57,10 +57,10 @@ def run_look(
 def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, Any], drawing: Drawing) -> Any:
     _refuse_task_without_looks(folder.find(name))
     from heed.runs.loading import load  # a refusal needs no torch
-    from heed.tasks.base.beside import names_no_run, other_of
-    from heed.threads import sparing
+    from heed.tasks.base.looking import names_no_run, other_of
+    from heed.threads import prediction_threads
 
-    with sparing():
+    with prediction_threads():
         run, inputs = _opened(name, texts, drawing)
         of_picture = run.looks.look is not None
         if len(inputs) != 1:
@@ -90,9 +90,9 @@ def run_inside(
 ) -> None:
     """Draw what `attribute`, `patch`, `lens` or `beams` shows of a text, or `patch` of two texts."""
     drawing_form(drawing)
-    from heed.threads import sparing
+    from heed.threads import prediction_threads
 
-    with sparing():
+    with prediction_threads():
         run, inputs = _opened(name, texts, drawing)
         wanted = 2 if command == "patch" else 1
         if len(inputs) != wanted and run.can(command):

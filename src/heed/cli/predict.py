@@ -27,7 +27,7 @@ from heed.tasks import capability, options_of
 from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line, some_pieces
 from heed.tasks.base.report import counted_are
 from heed.tasks.run import Run
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.visible import shell_word
 
 _OF_ALL = (ConfigError, RunError, DiskError)
@@ -262,7 +262,7 @@ def outputs_of(run: Run, given: dict[str, Any]) -> Outputs:
     return outputs
 
 
-@sparing()
+@prediction_threads()
 def run_predict(names: list[str], texts: list[str], options: PredictOptions, flags: dict[str, Any]) -> None:
     """Write the output for each text in the order of the input, including blank lines; several runs are an ensemble."""
     source, out, window = options.input, options.out, options.sort_window

@@ -21,7 +21,7 @@ def run_lesson_command(name: str | None, options: LessonOptions, figure: dict[st
     """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
     out, slides, row = options.out, options.slides, options.row
     from heed.lessons.lesson import SECONDS, list_lessons, run_lesson
-    from heed.lessons.parts import told_of_training
+    from heed.lessons.parts import training_progress
 
     if name is None:
         lessons = list_lessons()
@@ -38,7 +38,7 @@ def run_lesson_command(name: str | None, options: LessonOptions, figure: dict[st
     if name in SECONDS and row is None:
         seconds = f"about {SECONDS[name]} seconds on a quiet core, several times that beside other work"
         print(f"training small networks: {seconds}", file=sys.stderr)
-    with told_of_training(_progress()):
+    with training_progress(_progress()):
         lesson = run_lesson(name, row=row, remarks=not options.no_remarks)
     if options.stage:
         lesson = lesson.only(options.stage)

@@ -60,11 +60,10 @@ from heed.comparison.results import (
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure
 from heed.show.curves import Curves, Line, Panel, curves_to_text
-from heed.show.document import Shown, framed
+from heed.show.document import Shown, framed, plain_values
 from heed.show.draw_html import map_to_html
 from heed.show.draw_svg import map_scene
 from heed.show.page import Cell
-from heed.show.plain import plain_values
 from heed.show.scene import Figure, Scene, abreast, check_figure, stacked
 from heed.show.shown import map_to_text
 from heed.storage.disk import check_output, make_folder, write_outputs
@@ -161,12 +160,12 @@ class Comparison(Predicted, Shown):
 
     def at(self, model: int, size: int) -> int | None:
         """The entry of a model and a size; None if it was not trained on this size."""
-        wanted = self.models[model], self.sizes[size].asked
-        return next((i for i, one in enumerate(self.entries) if (one.label, one.train_size) == wanted), None)
+        row = self.models[model], self.sizes[size].asked
+        return next((i for i, entry in enumerate(self.entries) if (entry.label, entry.train_size) == row), None)
 
     def alike(self, entry: int) -> list[int]:
         """The entries of the same size, which an entry is compared with."""
-        return [i for i, one in enumerate(self.entries) if one.train_size == self.entries[entry].train_size]
+        return [i for i, other in enumerate(self.entries) if other.train_size == self.entries[entry].train_size]
 
     # Scores ----------------------------------------------------------------------------------------------------
 
@@ -190,7 +189,7 @@ class Comparison(Predicted, Shown):
 
     def difference(self, name: str, entry: int, other: int | None) -> Difference | None:
         """The difference of an entry from another that it was tested against."""
-        return next((one for one in self.results[entry].against[name] if one.other == other), None)
+        return next((difference for difference in self.results[entry].against[name] if difference.other == other), None)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -209,7 +208,7 @@ class Comparison(Predicted, Shown):
         yield "model", entry.runs[0].config.model.name
         if self.sizes:
             yield "train_size", "all" if entry.train_size is None else entry.train_size
-            yield "train_examples", next(one.examples for one in self.sizes if one.asked == entry.train_size)
+            yield "train_examples", next(size.examples for size in self.sizes if size.asked == entry.train_size)
         yield "folders", " ".join(str(run.folder) for run in entry.runs)
         yield "seeds", " ".join(map(str, entry.seeds))
         yield "not_trained_enough", entry.shortfall or None
@@ -236,8 +235,8 @@ class Comparison(Predicted, Shown):
 
         def reported(name: str, scale: float = 1.0) -> float | None:
             values = [run.report.get("training", {}).get(name) for run in runs]
-            known = [scale * value for value in values if value is not None]
-            return statistics.fmean(known) if known else None
+            reported_values = [scale * value for value in values if value is not None]
+            return statistics.fmean(reported_values) if reported_values else None
 
         inference: dict[str, float | None] = {
             f"{name}_per_second": statistics.fmean(getattr(speed, name) for speed in speeds)
@@ -332,7 +331,8 @@ class Comparison(Predicted, Shown):
 
     def _cost(self) -> ScoreTable:
         costs = [self.costs(i) for i in range(len(self.entries))]
-        same = all(one.get("tokens_per_second") == one.get("examples_per_second") for one in costs)  # pictures, labels
+        # The two speeds are equal for pictures and labels.
+        same = all(cost.get("tokens_per_second") == cost.get("examples_per_second") for cost in costs)
         names = [name for name in _COSTS if name in costs[0] and not (same and name == "tokens_per_second")]
         heads = [_COSTS[name].format(targets=self.examiner.targets) for name in names]
 
@@ -371,13 +371,13 @@ class Comparison(Predicted, Shown):
         of_training = "Training speed, memory and minutes are from each run's report; memory is that of its process."
         if not self.speeds[0]:
             return of_training
-        given = self.conditions
-        few, many = given.passes
+        conditions = self.conditions
+        few, many = conditions.passes
         passes = "one pass" if many == 1 else f"the median of {few if few == many else f'{few} to {many}'} passes"
-        threads = f"{given.threads} thread{'s' if given.threads > 1 else ''}"
-        beam = "each run's own beam" if given.beam_size is None else f"beam {given.beam_size}"
+        threads = f"{conditions.threads} thread{'s' if conditions.threads > 1 else ''}"
+        beam = "each run's own beam" if conditions.beam_size is None else f"beam {conditions.beam_size}"
         return (
-            f"Inference was measured in this comparison, one run after the other: {given.device}, {threads}, "
+            f"Inference was measured in this comparison, one run after the other: {conditions.device}, {threads}, "
             f"{f'{beam}, ' * self.examiner.has_beam}the same batch size, {passes}. {of_training}"
         )
 
@@ -404,10 +404,11 @@ class Comparison(Predicted, Shown):
         scale, lines = measure.scale, []
         labels = self.models if self.sizes else self.labels(_MARK)
         for number, (label, row) in enumerate(zip(labels, rows, strict=True)):
-            own = [(x, score) for x, score in row if not math.isnan(score.value)]
-            points = tuple((x, scale * score.value) for x, score in own)
-            spans = tuple(() if math.isnan(s.low) else (scale * s.low, scale * s.high) for _, s in own)
-            seeds = tuple(tuple(scale * one for one in score.runs) if len(score.runs) > 1 else () for _, score in own)
+            scored = [(x, score) for x, score in row if not math.isnan(score.value)]
+            points = tuple((x, scale * score.value) for x, score in scored)
+            spans = tuple(() if math.isnan(s.low) else (scale * s.low, scale * s.high) for _, s in scored)
+            runs = (score.runs if len(score.runs) > 1 else () for _, score in scored)
+            seeds = tuple(tuple(scale * value for value in values) for values in runs)
             if points:
                 lines.append(Line(label, points, number, True, spans, seeds if self.sizes else ()))
         return tuple(lines)
@@ -419,10 +420,10 @@ class Comparison(Predicted, Shown):
             ConfigError: There is neither: all examples have the same length.
         """
         looked = zip(self.entries, self.looks, strict=bool(self.looks))
-        maps = [map_scene(replace(one, of=entry.label)) for entry, look in looked for one in look.attention]
+        maps = [map_scene(replace(map, of=entry.label)) for entry, look in looked for map in look.attention]
         chart = self._chart()
-        if found := [*([chart] if chart else []), *([abreast(maps)] if maps else [])]:
-            return stacked(found)
+        if scenes := [*([chart] if chart else []), *([abreast(maps)] if maps else [])]:
+            return stacked(scenes)
         raise ConfigError("there is no picture of this comparison, as all examples have the same length")
 
     def _chart(self) -> Scene | None:
@@ -444,7 +445,7 @@ class Comparison(Predicted, Shown):
         if self.looks:
             shown += f"\n\n{self._looked_at}\n{_LOOKED}"
         for entry, look in zip(self.entries, self.looks, strict=bool(self.looks)):
-            maps = [map_to_text(one, width=width, color=color) for one in look.attention]
+            maps = [map_to_text(map, width=width, color=color) for map in look.attention]
             shown += "\n\n".join([f"\n\n{entry.label}: {clean(look.target)}", *(maps or [_without(look)])])
         if not self.sizes:
             return shown
@@ -492,7 +493,7 @@ class Comparison(Predicted, Shown):
         )
         if any(entry.shortfall for entry in self.entries):
             caption += f" {_DAGGER}Not trained enough to be compared."
-        heads = [head for one in self.measures for head in (best_first(one), "95 %")]
+        heads = [head for measure in self.measures for head in (best_first(measure), "95 %")]
 
         def cell(entry: int, column: int) -> Cell:
             measure = self.measures[column // 2]
@@ -526,17 +527,17 @@ class Comparison(Predicted, Shown):
             (f"{kind} on which the models differ most", f"{typical} {opened}", different),
         )
         sections = [(title, hint, [self._article(i, numbers) for i in chosen]) for title, hint, chosen in groups]
-        made = {"training": self._training(), "sections": [looked, *sections]}
-        return compare_page(curves.title, self.tables(), chart=chart, **made)
+        parts = {"training": self._training(), "sections": [looked, *sections]}
+        return compare_page(curves.title, self.tables(), chart=chart, **parts)
 
     def _looked(self, numbers: Iterator[int]) -> dict[str, Any]:
         """The text of the looks, as `_article` has an example, with every map open."""
         outputs = []
         for entry, look in zip(self.entries, self.looks, strict=True):
-            maps = [map_to_html(one, next(numbers)) for one in look.attention]
+            maps = [map_to_html(map, next(numbers)) for map in look.attention]
             drawn = Markup().join(maps) if maps else Markup('<p class="hint">{}</p>').format(_without(look))
-            said = look.notes[0] if look.notes else ""
-            outputs.append({"label": entry.label, "text": look.target, "said": said, "drawn": drawn, "open": True})
+            note = look.notes[0] if look.notes else ""
+            outputs.append({"label": entry.label, "text": look.target, "said": note, "drawn": drawn, "open": True})
         source = Markup('<dd dir="auto">{}</dd>').format(clean(self._looked_at))
         return {"names": self.looks[0].names, "source": source, "reference": None, "outputs": outputs}
 
@@ -558,17 +559,16 @@ class Comparison(Predicted, Shown):
         samples = [(entry.label, sample(number)) for number, entry in enumerate(self.entries)]
         return {"panels": panels_of(curves), "samples": samples, "hint": " ".join(filter(None, hints))}
 
-    def chosen(self, wanted: int) -> tuple[list[int], list[int]]:
+    def chosen(self, number: int) -> tuple[list[int], list[int]]:
         """Examples of a page: random ones, and of the others those with the largest spread of the main measure."""
         total = len(self.examples)
-        wanted = min(wanted, total)
-        drawn = random.Random(self.resampling.seed).sample(range(total), round(wanted * _AT_RANDOM))
-        each = np.stack([runs[0].measures[0].each() for runs in self.outcomes]).astype(
-            np.float32
-        )  # (entries, examples)
-        spread = np.ptp(np.nan_to_num(each, nan=1.0), axis=0)  # NaN: nothing to find and nothing found
+        number = min(number, total)
+        drawn = random.Random(self.resampling.seed).sample(range(total), round(number * _AT_RANDOM))
+        each = np.stack([runs[0].measures[0].each() for runs in self.outcomes]).astype(np.float32)
+        # each: (entries, examples); NaN: nothing to find and nothing found
+        spread = np.ptp(np.nan_to_num(each, nan=1.0), axis=0)
         others = sorted(set(range(total)) - set(drawn), key=lambda i: (-spread[i], i))
-        different = [i for i in others if spread[i] > 0][: wanted - len(drawn)]
+        different = [i for i in others if spread[i] > 0][: number - len(drawn)]
         return sorted(drawn, key=lambda i: len(self.examiner.sources[i])), different
 
     def _article(self, index: int, numbers: Iterator[int]) -> dict[str, Any]:
@@ -578,14 +578,14 @@ class Comparison(Predicted, Shown):
         for entry, runs in zip(self.entries, self.outcomes, strict=True):
             output = runs[0].outputs[index]
             score = f"{float(runs[0].measures[0].each()[index]):.{measure.digits - 1}f}"
-            said = "differs" if measure.is_share else f"{measure.label} {score}"
+            verdict = "differs" if measure.is_share else f"{measure.label} {score}"
             if output == reference:
-                said = f"same as the {names[1]}"
+                verdict = f"same as the {names[1]}"
             if self.examiner.sources[index].strip():
                 drawn = self.examiner.drawing(entry.runs[0], index, self.conditions.beam_size, numbers)
             else:
                 drawn = Markup('<p class="hint">The {} is blank.</p>').format(names[0])
-            outputs.append({"label": entry.label, "text": output, "said": said, "drawn": drawn, "open": False})
+            outputs.append({"label": entry.label, "text": output, "said": verdict, "drawn": drawn, "open": False})
         source = self.examiner.source_html(index)
         return {"names": names, "source": source, "reference": reference, "outputs": outputs}
 
@@ -645,26 +645,27 @@ def compare_entries(
     for i, entry in enumerate(entries):
         groups.setdefault(entry.train_size, []).append(i)
     looks = () if options.look is None else looks_of(entries, options.look)
-    found = predict_all(entries, options, say, timed=len(groups) == 1)
-    say(f"drawing {found.resampling.count:,} resamples{' for each size' if len(groups) > 1 else ''}")
-    lengths = found.examiner.lengths if len(groups) == 1 else []
+    predicted = predict_all(entries, options, say, timed=len(groups) == 1)
+    say(f"drawing {predicted.resampling.count:,} resamples{' for each size' if len(groups) > 1 else ''}")
+    lengths = predicted.examiner.lengths if len(groups) == 1 else []
     buckets: list[Bucket] = []
     results: dict[int, Result] = {}
     for group in groups.values():
         untested = [i for i in group if entries[i].shortfall]
-        outcomes = {i: found.outcomes[i] for i in group}
-        made, buckets = results_of(outcomes, lengths, _baseline_of(entries, group, first), found.resampling, untested)
-        results |= made
-    remarks = remarks_on(found.examiner, found.split, options.beam_size)
+        outcomes = {i: predicted.outcomes[i] for i in group}
+        against = _baseline_of(entries, group, first)
+        of_group, buckets = results_of(outcomes, lengths, against, predicted.resampling, untested)
+        results |= of_group
+    remarks = remarks_on(predicted.examiner, predicted.split, options.beam_size)
     return Comparison(
         entries=tuple(entries),
         results=tuple(results[i] for i in range(len(entries))),
-        measures=found.outcomes[0][0].measures,
+        measures=predicted.outcomes[0][0].measures,
         buckets=tuple(buckets),
         baseline=first,
         remarks=(*remarks, *_not_trained_enough(entries), *(_uneven(entries) if len(groups) == 1 else ())),
         looks=looks,
-        **vars(found),
+        **vars(predicted),
     )
 
 

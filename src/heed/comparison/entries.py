@@ -21,26 +21,26 @@ from heed.evaluation.text_scores import ROUGE
 from heed.runs.advice import ENOUGH_PASSES, enough_updates
 from heed.runs.loading import load
 from heed.tasks import capability
-from heed.tasks.base.beside import check_one_task
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import Log
+from heed.tasks.base.looking import check_one_task
 from heed.tasks.base.predictions import typed
 from heed.tasks.run import Run
 from heed.threads import fixed
 from heed.training.device import choose_device
 from heed.watch.looks import Look
 
-_TIMED_SECONDS, _MOST_PASSES = 2.0, 5
+_TIMED_SECONDS, _MAX_PASSES = 2.0, 5
 """Prediction of the set is repeated until this much time is measured, or this many times."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a run gave its outputs."""
+    """The speed of a run's predictions."""
 
     examples: float  # examples per second; the median over passes
     tokens: float  # tokens written per second, end tokens included; tokens read, for a task that writes none
-    passes: int  # how often the whole set was predicted
+    passes: int  # number of predictions of the whole set
 
 
 def predict_timed(examiner: Examiner, run: Any, beam_size: int | None) -> tuple[list[Any], Speed]:
@@ -48,12 +48,12 @@ def predict_timed(examiner: Examiner, run: Any, beam_size: int | None) -> tuple[
     examples = examiner.examples
     examiner.predict(run, examples[:16], beam_size)
     seconds: list[float] = []
-    while not seconds or (sum(seconds) < _TIMED_SECONDS and len(seconds) < _MOST_PASSES):
+    while not seconds or (sum(seconds) < _TIMED_SECONDS and len(seconds) < _MAX_PASSES):
         start = time.perf_counter()
         outputs = examiner.predict(run, examples, beam_size)
         seconds.append(time.perf_counter() - start)
-    taken = statistics.median(seconds)
-    return outputs, Speed(len(examples) / taken, examiner.count_tokens(run, outputs) / taken, len(seconds))
+    median = statistics.median(seconds)
+    return outputs, Speed(len(examples) / median, examiner.count_tokens(run, outputs) / median, len(seconds))
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Entry:
     @cached_property
     def shortfall(self) -> str:
         """Why the row was not trained enough to be compared, such as "10 of about 1,000 updates"; empty if it was."""
-        found = {seed: lack for seed, run in zip(self.seeds, self.runs, strict=True) if (lack := _shortfall(run))}
-        return "; ".join(f"seed {seed}: {lack}" if len(self.runs) > 1 else lack for seed, lack in found.items())
+        shortfalls = {seed: lack for seed, run in zip(self.seeds, self.runs, strict=True) if (lack := _shortfall(run))}
+        return "; ".join(f"seed {seed}: {lack}" if len(self.runs) > 1 else lack for seed, lack in shortfalls.items())
 
 
 def _shortfall(run: Run) -> str:
-    """Of one run. Steps that the user chose, and those until it converged, are enough, unless all were warm-up."""
+    """The same for one run. Steps that the user chose are enough, and so is convergence, unless all were warm-up."""
     training, report = run.config.training, run.report.get("training", {})
     updates, warmup, passes = (report.get(name) for name in ("updates", "warmup_updates", "passes"))
     if updates is None or passes is None:  # imported
@@ -130,17 +130,17 @@ def open_runs(runs: Sequence[Run | str | Path], force: bool = False) -> list[Run
 
 
 def group_by_seed(runs: Sequence[Run]) -> list[Entry]:
-    """Group runs that differ only in their seed into one entry; if only one would be left, each run is an entry."""
+    """Group runs that differ only in their seed into one entry; if that gives a single entry, each run is an entry."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         seedless = {"training": run.config.training.model_copy(update={"seed": 0})}
         groups.setdefault(run.config.model_copy(update=seedless).model_dump_json(by_alias=True), []).append(run)
-    kept = list(groups.values()) if len(groups) > 1 else [[run] for run in runs]
-    labels = [_label([run.folder.name for run in group]) for group in kept]
-    for i, group in enumerate(kept):  # folders of the same name in different places
+    rows = list(groups.values()) if len(groups) > 1 else [[run] for run in runs]
+    labels = [_label([run.folder.name for run in group]) for group in rows]
+    for i, group in enumerate(rows):  # folders of the same name in different places
         if labels.count(labels[i]) > 1:
             labels[i] = str(group[0].folder)
-    return [Entry(label, tuple(group)) for label, group in zip(labels, kept, strict=True)]
+    return [Entry(label, tuple(group)) for label, group in zip(labels, rows, strict=True)]
 
 
 def _label(names: list[str]) -> str:
@@ -184,13 +184,13 @@ def common_examples(
         if not (read := list(runs[0].read(files))):
             raise DataError(f"there is nothing to score in {', '.join(files)}")
         return name, read
-    owners = [run for run in runs if getattr(run.config.data, "imported", None) is None]
-    if not owners:
+    with_data = [run for run in runs if getattr(run.config.data, "imported", None) is None]
+    if not with_data:
         raise DataError(
             f"'{runs[0].folder}' and the other runs were imported and have no data; give a test file: heed compare RUN "
             "RUN --test FILE"
         )
-    runs = owners
+    runs = with_data
     # A data set that several runs share is read once.
     readers = [next(other for other in runs if other.config.data == run.config.data) for run in runs]
     if split is None:
@@ -214,10 +214,10 @@ def common_examples(
 def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner], run: Run) -> str:
     if len(first) != len(second):
         return f"{len(first):,} examples and {len(second):,}"
-    for i, (one, other) in enumerate(zip(first, second, strict=True), start=1):
-        if (a := one.source) != (b := other.source):
+    for i, (example, other) in enumerate(zip(first, second, strict=True), start=1):
+        if (a := example.source) != (b := other.source):
             return f"example {i} is {a!r} and {b!r}"
-        if (a := kind.truth_of(one)) != (b := kind.truth_of(other)):
+        if (a := kind.truth_of(example)) != (b := kind.truth_of(other)):
             return f"the {run.head.names} of example {i} is {a!r} and {b!r}"
     return ""
 
@@ -259,13 +259,13 @@ def looks_of(entries: Sequence[Entry], text: str) -> tuple[Look, ...]:
     Raises:
         ConfigError: The runs do not read texts, or this one cannot be looked at.
     """
-    found = []
+    looks = []
     for run in (entry.runs[0] for entry in entries):
         if not run.input.is_text:
             raise ConfigError(f"--look takes a text, and runs of {run.config.task} read none")
         looking: Any = capability(run, "look")
-        found.append(looking.look(typed(looking, [text])[0]).look)
-    return tuple(found)
+        looks.append(looking.look(typed(looking, [text])[0]).look)
+    return tuple(looks)
 
 
 @dataclass(frozen=True)
@@ -318,8 +318,8 @@ def predict_all(
                 outputs, speeds[id(run)] = predict_timed(examiner, run, beam_size)
             else:
                 outputs = examiner.predict(run, examples, beam_size)
-            made: Outcomes = examiner.outcomes(run, outputs)
-            return made
+            outcomes: Outcomes = examiner.outcomes(run, outputs)
+            return outcomes
         finally:
             run.model.to(before)
 
@@ -339,12 +339,12 @@ def remarks_on(examiner: Examiner, split: str, beam_size: int | None) -> tuple[s
     remarks += examiner.remarks
     beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
     if beam_size is None and len(beams) > 1:
-        own = ", ".join(map(str, beams))
-        remarks.append(f"Each run decodes with its own beam ({own}); --beam (in Python beam_size) sets one for all.")
+        listed = ", ".join(map(str, beams))
+        remarks.append(f"Each run decodes with its own beam ({listed}); --beam (in Python beam_size) sets one for all.")
     for name, what in (("threads", "with different numbers of threads"), ("device", "of different devices")):
-        found = sorted({run.report["training"][name] for run in runs if name in run.report.get("training", {})})
-        if len(found) > 1:
-            remarks.append(f"Training speeds are {what} ({', '.join(map(str, found))}).")
+        values = sorted({run.report["training"][name] for run in runs if name in run.report.get("training", {})})
+        if len(values) > 1:
+            remarks.append(f"Training speeds are {what} ({', '.join(map(str, values))}).")
     if any(not run.report for run in runs):
         remarks.append("Numbers of training are missing for runs without a report.")
     return tuple(remarks)

@@ -1,4 +1,4 @@
-"""Training the runs of a comparison, one after the other or several at a time, each in a process of its own."""
+"""Training the runs of a comparison, one after the other or several at a time, each in a separate process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Planned:
 
     label: str  # label in tables: the model as requested, "luong:score=dot", or a name given to it
     name: str  # name of its folder: "luong_score=dot-n1000-seed1"
-    config: RunConfig  # what to train
+    config: RunConfig
 
     @property
     def train_size(self) -> int | None:
@@ -42,13 +42,13 @@ class Planned:
 
     @property
     def described(self) -> str:
-        """What is trained, without its seed."""
+        """Model and size of the training set, without the seed."""
         size = self.train_size
         return self.label if size is None else f"{self.label} on {size:,} training examples"
 
     @property
     def named(self) -> str:
-        """What is trained, with its seed."""
+        """Model, size of the training set, and seed."""
         return f"{self.described}, seed {self.config.training.seed}"
 
 
@@ -61,22 +61,22 @@ def train_all(folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs
     Raises:
         HeedError: The first error of a training.
     """
-    alone = jobs == 1  # then the training prints what it does
+    alone = jobs == 1  # then the training prints its progress
     quiet = not alone or isinstance(reporter, Quiet)
-    waiting, running, whole = list(enumerate(missing, start=1)), list[Apart](), True
+    waiting, running, complete = list(enumerate(missing, start=1)), list[Job](), True
     failure: HeedError | None = None
-    asked, told = list[int](), 0  # signals received, and how many of them were handed on
-    said = time.monotonic()
-    with handled(asked.append):
-        while running or (waiting and not asked and failure is None):
-            while waiting and not asked and failure is None and len(running) < jobs:
+    signals, forwarded = list[int](), 0  # signals received, and the number that the jobs were stopped for
+    last_table = time.monotonic()
+    with handled(signals.append):
+        while running or (waiting and not signals and failure is None):
+            while waiting and not signals and failure is None and len(running) < jobs:
                 number, planned = waiting.pop(0)
                 reporter.say(f"{chr(10) * alone}{number} of {len(missing)}: {planned.named}")
                 slot = min({*range(jobs)} - {other.slot for other in running})
                 gpu = {} if alone else one_gpu(planned.config.training.device, slot)
-                running.append(Apart(planned, folder / planned.name, quiet, slot, gpu))
-            while told < len(asked):
-                told += 1
+                running.append(Job(planned, folder / planned.name, quiet, slot, gpu))
+            while forwarded < len(signals):
+                forwarded += 1
                 for job in running:
                     job.stop()
             if not (ended := [job for job in running if job.has_ended()]):
@@ -85,20 +85,20 @@ def train_all(folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs
                 running.remove(job)
                 try:
                     if not job.result():
-                        whole = False
+                        complete = False
                     elif not alone:
                         reporter.say(f"{job.planned.named}: finished")
                 except HeedError as error:
                     failure = failure or error
                     for other in running:
                         other.stop()
-            if running and not alone and time.monotonic() - said >= _OFTEN:
-                said = time.monotonic()
+            if running and not alone and time.monotonic() - last_table >= _OFTEN:
+                last_table = time.monotonic()
                 width = max(len(job.planned.named) for job in running)
                 reporter.say("\n".join(f"{job.planned.named:<{width}}  {job.progress()}" for job in running))
     if failure is not None:
         raise failure
-    return whole and not asked
+    return complete and not signals
 
 
 _OFTEN = 20.0
@@ -108,23 +108,23 @@ _POLL = 0.1
 _COMMAND = (sys.executable, "-P", "-c", "from heed.comparison.jobs import train_alone; train_alone()")
 
 
-class Apart:
+class Job:
     """The training of a run in a new process."""
 
     def __init__(self, planned: Planned, path: Path, quiet: bool, slot: int, gpu: Mapping[str, str]) -> None:
         """`slot` is its number among the trainings side by side, `gpu` the environment in which it sees one GPU."""
         self.planned, self.slot, self._path, self._stopped = planned, slot, path, False
-        # In a process group of its own, as Ctrl-C in the terminal would otherwise reach it a second time.
-        apart: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+        # In a separate process group, as Ctrl-C in the terminal would otherwise reach it a second time.
+        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path), **gpu}
-        self._process = subprocess.Popen(_COMMAND, stdin=PIPE, stdout=PIPE, env=env, text=True, **apart)
+        self._process = subprocess.Popen(_COMMAND, stdin=PIPE, stdout=PIPE, env=env, text=True, **group)
         values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([values, str(path), quiet]) + "\n")
         self._process.stdin.flush()  # it stays open: the system closes it when this process ends
 
     def has_ended(self) -> bool:
-        """True if its process has ended."""
+        """True if the process has ended."""
         return self._process.poll() is not None
 
     def result(self) -> bool:
@@ -142,12 +142,12 @@ class Apart:
         return bool(outcome)
 
     def stop(self) -> None:
-        """Ask it to save and end."""
+        """Ask the process to save and end."""
         self._stopped = True
         self._process.terminate()
 
     def progress(self) -> str:
-        """The last update and validation that it has logged."""
+        """The last logged update and validation."""
         with suppress(RunError, OSError):
             log = Log.read(self._path)
             if log.updates:
@@ -184,8 +184,8 @@ def _stop_at_end_of_stdin() -> None:
 
 
 def one_gpu(device: str, slot: int) -> dict[str, str]:
-    """The environment of a process that, side by side with others, sees one GPU of several: that of its slot."""
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = given.split(",") if given else [str(n) for n in range(torch.cuda.device_count())]
+    """The environment that shows one of several GPUs to one of several processes, by its slot."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = visible.split(",") if visible else [str(n) for n in range(torch.cuda.device_count())]
     several = device in ("auto", "cuda") and len(gpus) > 1
     return {"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} if several else {}

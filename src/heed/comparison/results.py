@@ -94,14 +94,14 @@ def results_of(
         untested: Numbers of entries that are in no test and never the best.
     """
     names = [measure.name for measure in next(iter(outcomes.values()))[0].measures]
-    groups = {name: {i: [one.measure(name) for one in runs] for i, runs in outcomes.items()} for name in names}
+    groups = {name: {i: [outcome.measure(name) for outcome in runs] for i, runs in outcomes.items()} for name in names}
     results: dict[int, Result] = {i: Result({}, {}) for i in outcomes}
     for name, group in groups.items():
         drawn = _drawn(group, resampling)
         scores = {i: _score(group[i], drawn[i]) for i in group}
-        known = {i: score for i, score in scores.items() if not math.isnan(score.value) and i not in untested}
-        against = dict.fromkeys((best_of(next(iter(group.values()))[0], known), baseline))
-        tested = _differences(group, drawn, [*known])
+        scored = {i: score for i, score in scores.items() if not math.isnan(score.value) and i not in untested}
+        against = dict.fromkeys((best_of(next(iter(group.values()))[0], scored), baseline))
+        tested = _differences(group, drawn, [*scored])
         for i, result in results.items():
             result.scores[name] = scores[i]
             result.against[name] = tuple(tested[i, other] for other in against if (i, other) in tested)
@@ -118,8 +118,8 @@ def results_of(
 def best_of(measure: Measure, scores: Mapping[int, Score]) -> int | None:
     """The number of the best score, the first of equal ones; None if there is none."""
     sign = 1 if measure.higher_is_better else -1
-    known = [i for i, score in scores.items() if not math.isnan(score.value)]
-    return max(known, key=lambda i: sign * scores[i].value, default=None)
+    scored = [i for i, score in scores.items() if not math.isnan(score.value)]
+    return max(scored, key=lambda i: sign * scores[i].value, default=None)
 
 
 def _drawn(groups: Mapping[int, Sequence[Measure]], resampling: Resampling) -> dict[int, Array]:
@@ -143,7 +143,7 @@ def _differences(
     groups: Mapping[int, Sequence[Measure]], drawn: Mapping[int, Array], entries: Sequence[int]
 ) -> dict[tuple[int, int | None], Difference]:
     """The difference of every pair of entries, both ways."""
-    made: dict[tuple[int, int | None], Difference] = {}
+    by_pair: dict[tuple[int, int | None], Difference] = {}
     for pair in permutations(entries, 2):
         measure = groups[pair[0]][0]
         scores, draws = [np.array([run.score() for run in groups[i]]) for i in pair], [drawn[i] for i in pair]
@@ -152,11 +152,11 @@ def _differences(
         if min(map(len, scores)) > 1:
             both, p = over_seeds(scores, draws, measure.is_share)
             shown = shown if math.isnan(both.low) else both
-        made[pair] = Difference(pair[1], value, shown.low, shown.high, p)
-    tested = [pair for pair in combinations(entries, 2) if not math.isnan(made[pair].p)]
-    for (i, j), p in zip(tested, holm(np.array([made[pair].p for pair in tested])).tolist(), strict=True):
-        made |= {pair: replace(made[pair], p=p) for pair in ((i, j), (j, i))}
-    return made
+        by_pair[pair] = Difference(pair[1], value, shown.low, shown.high, p)
+    tested = [pair for pair in combinations(entries, 2) if not math.isnan(by_pair[pair].p)]
+    for (i, j), p in zip(tested, holm(np.array([by_pair[pair].p for pair in tested])).tolist(), strict=True):
+        by_pair |= {pair: replace(by_pair[pair], p=p) for pair in ((i, j), (j, i))}
+    return by_pair
 
 
 def best_first(measure: Measure) -> str:

@@ -140,16 +140,16 @@ def compare(
             "write the data to a file, and give its name"
         )
     reporter = Quiet() if quiet else usual_reporter()
-    made = train_and_compare(config, models, seeds, sizes, out, options, baseline, reporter, jobs)
-    if made is None:
+    comparison = train_and_compare(config, models, seeds, sizes, out, options, baseline, reporter, jobs)
+    if comparison is None:
         raise KeyboardInterrupt("interrupted; saved. Resume with the same call")
-    made.save(out or default_folder(config))
-    return made
+    comparison.save(out or default_folder(config))
+    return comparison
 
 
-def refuse_training(given: Mapping[str, Any]) -> None:
-    """Refuse what is for training, beside runs that are trained already."""
-    for name, value in given.items():
+def refuse_training(options: Mapping[str, Any]) -> None:
+    """Refuse options of training, since the runs are already trained."""
+    for name, value in options.items():
         if value is not None and value != ():
             raise ConfigError(
                 f"{name} is for training, but these runs are already trained; to train, give models and, instead of "
@@ -198,7 +198,7 @@ def train_and_compare(
             return None
         return compare_entries(finished_entries(out, planned), options, baseline, reporter.say)
     except HeedError:
-        for folder in new:  # nothing is left of a comparison that could not begin
+        for folder in new:  # a comparison that could not begin leaves nothing behind
             with suppress(OSError):
                 folder.rmdir()
         raise
@@ -210,10 +210,10 @@ def chosen_sizes(entries: Sequence[Entry], sizes: Sequence[int | None]) -> list[
     Raises:
         ConfigError: No run has such a size.
     """
-    known = dict.fromkeys(entry.train_size for entry in entries)
+    available = dict.fromkeys(entry.train_size for entry in entries)
     for size in sizes:
-        if size not in known:
-            have = ", ".join("all" if one is None else str(one) for one in known)
+        if size not in available:
+            have = ", ".join("all" if size is None else str(size) for size in available)
             raise ConfigError(f"train_size: no run has size {'all' if size is None else size}; sizes: {have}")
     return [entry for entry in entries if not sizes or entry.train_size in sizes]
 
@@ -263,14 +263,14 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
     return list(planned.values())
 
 
-def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None]:
+def read_sizes(sizes: str | int | Sequence[str | int | None]) -> list[int | None]:
     """Parse the sizes `100,1000,all` or [100, 1000, "all"]; in rising order, with None (last) for all.
 
     Raises:
-        ConfigError: A size is not a positive whole number, or is given twice.
+        ConfigError: A size is not a positive whole number, or is repeated.
     """
-    words = given.split(",") if isinstance(given, str) else [given] if isinstance(given, int) else given
-    sizes: list[int | None] = []
+    words = sizes.split(",") if isinstance(sizes, str) else [sizes] if isinstance(sizes, int) else sizes
+    numbers: list[int | None] = []
     for word in words:
         text = "all" if word is None else str(word).strip()
         if text != "all" and not (text.isdecimal() and whole_number(text) > 0):
@@ -279,10 +279,10 @@ def read_sizes(given: str | int | Sequence[str | int | None]) -> list[int | None
                 "whole set, such as 100,1000,all"
             )
         size = None if text == "all" else whole_number(text)
-        if size in sizes:
+        if size in numbers:
             raise ConfigError(f"train_size names {text} twice")
-        sizes.append(size)
-    return sorted(sizes, key=lambda size: (size is None, size))
+        numbers.append(size)
+    return sorted(numbers, key=lambda size: (size is None, size))
 
 
 def split_models(text: str) -> list[str]:
@@ -292,8 +292,8 @@ def split_models(text: str) -> list[str]:
 
 def _label(model: str) -> tuple[str, str]:
     """The label of a model in tables, and the model: `vectors=rnn:word_vectors=FILE` gives "vectors" and the rest."""
-    found = re.match(r"([^:@=]+)=(.*)", model, re.DOTALL)
-    return (model, model) if found is None else (found[1].strip(), found[2].strip())
+    match = re.match(r"([^:@=]+)=(.*)", model, re.DOTALL)
+    return (model, model) if match is None else (match[1].strip(), match[2].strip())
 
 
 def _configured(base: RunConfig, model: str) -> RunConfig:
@@ -351,23 +351,21 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter, 
         if is_comparison(folder):
             ownership.take(folder)
         _agree(folder, planned)
-        missing = [one for one in planned if not _is_finished(folder / one.name)]
+        missing = [run for run in planned if not _is_finished(folder / run.name)]
         labels: set[str] = set()
         sizes: set[int | None] = set()
-        for one in missing:
-            if one.label not in labels or one.train_size not in sizes:
-                labels.add(one.label)
-                sizes.add(one.train_size)
-                parameters = sum(
-                    p.numel() for p in task_class(one.config.task).prepare(one.config).build_model().parameters()
-                )
-                reporter.say(f"{one.described}: {parameters:,} parameters")
+        for run in missing:
+            if run.label not in labels or run.train_size not in sizes:
+                labels.add(run.label)
+                sizes.add(run.train_size)
+                model = task_class(run.config.task).prepare(run.config).build_model()
+                reporter.say(f"{run.described}: {sum(p.numel() for p in model.parameters()):,} parameters")
         ownership.take(folder, make=True)
         _write_plan(folder, _agree(folder, planned))  # checked again: another process may have made the folder
-        minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
+        minutes = [run.config.training.minutes for run in missing if run.config.training.steps is None]
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
-        there = len(planned) - len(missing)
-        reporter.say(f"{folder}: {there} of {len(planned)} runs exist; {len(missing)} to train{budget}")
+        exist = len(planned) - len(missing)
+        reporter.say(f"{folder}: {exist} of {len(planned)} runs exist; {len(missing)} to train{budget}")
         return train_all(folder, missing, reporter, jobs or 1)
 
 
@@ -380,7 +378,7 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None, force:
         RunError: A run has not finished.
     """
     plan = _read_plan(folder).runs
-    names = list(plan) if only is None else [one.name for one in only]
+    names = list(plan) if only is None else [run.name for run in only]
     groups: dict[tuple[int | None, str], list[str]] = {}
     for name in names:
         size = plan[name].config.get("training", {}).get("train_size")
@@ -414,9 +412,9 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> _Plan:
             )
         plan.runs[run.name] = _PlannedRun(label=run.label, config=asked)
     first = next(iter(plan.runs.values())).config
-    for name, known in plan.runs.items():
+    for name, earlier in plan.runs.items():
         for section in ("task", "data", "tokenizer"):
-            if known.config.get(section) != first.get(section):
+            if earlier.config.get(section) != first.get(section):
                 raise ConfigError(f"'{folder / name}' has a different section '{section}'; give another --out")
     return plan
 

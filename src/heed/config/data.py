@@ -54,7 +54,7 @@ def section_class(about: str, fields: Mapping[str, tuple[Any, Any]]) -> Any:
     return create_model("DataSection", __base__=Section, __doc__=first, __cls_kwargs__=_MADE, **described)  # type: ignore[call-overload]
 
 
-HeldSplit = TypedDict("HeldSplit", {"examples": Annotated[int, Field(ge=0)], "content": str})  # noqa: UP013  # a record
+PythonSplit = TypedDict("PythonSplit", {"examples": Annotated[int, Field(ge=0)], "content": str})  # noqa: UP013  # a record
 """The record of the data passed in Python for one split: number of examples, and a hash of them in their order."""
 Columns = section_class(
     """Columns of both sides in a file of columns.
@@ -80,7 +80,7 @@ class Source(Section, defer_build=True):  # built where it is used
     """Name of a configuration of the data set, if it has several."""
     revision: Annotated[str | None, Only("hub")] = None
     """Branch, tag or commit of the data set; the newest by default."""
-    memory: Annotated[dict[str, HeldSplit], Only("memory")]
+    memory: Annotated[dict[str, PythonSplit], Only("memory")]
     """By split, the number of examples passed in Python, and their content: a hash of them in their order, by which a
     resumed run recognises them. Written by `heed.train`."""
     imported: Annotated[str | None, Only("memory")] = None
@@ -130,9 +130,9 @@ class Source(Section, defer_build=True):  # built where it is used
                 f"this run was imported from {self.imported} and has no data; to score it, give files: heed evaluate "
                 "RUN FILE; to train it further, start a run from it: heed train TASK FILE --from RUN"
             )
-        held = ", ".join(f"{name} {split['examples']:,}" for name, split in self.memory.items())
+        counts = ", ".join(f"{name} {split['examples']:,}" for name, split in self.memory.items())
         return (
-            f"the data was passed in Python{f' (examples: {held})' if held else ''} and is not stored in the run "
+            f"the data was passed in Python{f' (examples: {counts})' if counts else ''} and is not stored in the run "
             "folder; to score the run, give files (heed evaluate RUN FILE) or examples (run.evaluate(examples)); to "
             "resume it, pass the same data to heed.train in Python, with out= and resume=True"
         )
@@ -173,7 +173,7 @@ class Source(Section, defer_build=True):  # built where it is used
 
 def _loaded(kind: type[Source], name: str, values: dict[str, Any]) -> Source:
     """A pickled section, of a class that `Sources` made of a kind of data."""
-    return next(made for made in kind.__subclasses__() if made.__name__ == name).model_validate(values)
+    return next(subclass for subclass in kind.__subclasses__() if subclass.__name__ == name).model_validate(values)
 
 
 def _name(data: Source) -> str:
@@ -200,7 +200,7 @@ class Sources:
         task: str = "",
         *,
         hub: bool = False,
-        own: Mapping[str, Any] | None = None,
+        own_data: Mapping[str, Any] | None = None,
         without: str = "",
         **embedded: Mapping[str, Any],
     ) -> None:
@@ -210,25 +210,25 @@ class Sources:
             kind: The kind of data.
             task: The task, for fields that only some tasks have.
             hub: Whether data sets of the Hub can be read.
-            own: Defaults of the user's own data that differ in this task.
+            own_data: Defaults of the user's own data that differ in this task.
             without: Fields of the kind that the task lacks.
             embedded: Embedded data by name, with its defaults.
         """
-        sources = {**dict.fromkeys(["files", "memory", *(["hub"] if hub else [])], own or {}), **embedded}
-        self.classes = {source: _class_of(kind, source, task, without, given) for source, given in sources.items()}
+        sources = {**dict.fromkeys(["files", "memory", *(["hub"] if hub else [])], own_data or {}), **embedded}
+        self.classes = {name: _class_of(kind, name, task, without, defaults) for name, defaults in sources.items()}
 
     def source(self, value: Any) -> str:
         """The source that a `data` section means, as values or checked."""
         if isinstance(value, Source):
             return value.origin
         named = value if isinstance(value, dict) else {}
-        if source := next((one for one in ("memory", "hub") if one in named and one in self.classes), None):
+        if source := next((name for name in ("memory", "hub") if name in named and name in self.classes), None):
             return source
         name = str(named.get("name") or "files")
         return name if named.get("name") is None or name not in OWN.split() else "unknown"
 
     def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        choices = {source: handler.generate_schema(one) for source, one in self.classes.items()}
+        choices = {source: handler.generate_schema(source_class) for source, source_class in self.classes.items()}
         return core_schema.tagged_union_schema(choices, self.source)
 
 
@@ -251,9 +251,9 @@ def _class_of(kind: type[Source], source: str, task: str, without: str, defaults
         else:
             about = Field(description=(field.description or "").partition("\n\n")[0])
             fields[name] = Annotated[(annotation, about, *limits)], defaults.get(name, default)
-    made = f"{kind.__name__}[{', '.join(filter(None, (source, task)))}]"
+    class_name = f"{kind.__name__}[{', '.join(filter(None, (source, task)))}]"
     about = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__cls_kwargs__": _MADE}
-    return create_model(made, __base__=kind, **about, **fields)
+    return create_model(class_name, __base__=kind, **about, **fields)
 
 
 def _as_of(source: str, name: str, field: FieldInfo) -> tuple[Any, Any, Sequence[Any]]:
@@ -271,7 +271,7 @@ def _as_of(source: str, name: str, field: FieldInfo) -> tuple[Any, Any, Sequence
         return int, ..., [Field(gt=0)]
     if name == "train":
         return list[str], ["train"], [Field(min_length=1, max_length=1)]
-    names = [list[str] if get_origin(one) is list else one for one in get_args(annotation)]
+    names = [list[str] if get_origin(member) is list else member for member in get_args(annotation)]
     return Union[tuple(names)], default, []  # noqa: UP007  # of a list that is known only here
 
 
@@ -281,9 +281,9 @@ S = TypeVar("S", bound=Source)
 def with_columns(config: C, read: Mapping[str, int | str]) -> C:
     """The configuration with the columns that were read by name, where it gave none; numbers are recognised again."""
     named = {field: column for field, column in read.items() if isinstance(column, str)}
-    found = {name: named[name] for name, column in _columns(config.data) if column is None and name in named}
-    data = _with(config.data, found)
-    return config.model_copy(update={"data": data}).because("its name", *(f"data.columns.{name}" for name in found))
+    by_name = {name: named[name] for name, column in _columns(config.data) if column is None and name in named}
+    data = _with(config.data, by_name)
+    return config.model_copy(update={"data": data}).because("its name", *(f"data.columns.{name}" for name in by_name))
 
 
 def without_missing(data: S, names: Collection[Any] | None) -> S:

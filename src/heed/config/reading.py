@@ -8,8 +8,10 @@ short configuration has only the fields that differ from their defaults.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -72,8 +74,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
         where += ":" if isinstance(error, RepeatedFieldError) else " is not YAML:"
         raise ConfigError(f"{where} {getattr(error, 'problem', error)}") from None
     if not isinstance(values, dict):
-        found = {str: "text", list: "a list", type(None): "nothing"}.get(type(values), f"the value {values!r}")
-        raise ConfigError(f"'{path}' contains {found}, expected fields such as 'task: translation'")
+        kind = {str: "text", list: "a list", type(None): "nothing"}.get(type(values), f"the value {values!r}")
+        raise ConfigError(f"'{path}' contains {kind}, expected fields such as 'task: translation'")
     return values
 
 
@@ -82,54 +84,52 @@ def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
 
     `annotation` is the section's class, or the type of the field; values that do not fit it stay as they are.
     """
-
-    def absolute(path: str, mark: IsPath, _: Sequence[str]) -> str:
-        return str(folder / path) if not mark.if_folder or (folder / path).is_dir() else path
-
-    return _map_paths(values, annotation, absolute)
+    result: Any = [deepcopy(values)]
+    for (*outer, key), path, mark in _paths_in(values, annotation, (0,)):
+        if not mark.if_folder or (folder / path).is_dir():
+            reduce(getitem, outer, result)[key] = str(folder / path)
+    return result[0]
 
 
 def data_files(config: RunConfig) -> dict[str, str]:
     """Every data file and folder that a configuration names, with the field that names it, such as "data.train"."""
-    found: dict[str, str] = {}
-
-    def note(path: str, _: IsPath, place: Sequence[str]) -> str:
-        found.setdefault(path, ".".join(place[:2]))
-        return path
-
-    _map_paths(config.model_dump(mode="json", by_alias=True), type(config), note)
-    return found
+    files: dict[str, str] = {}
+    for place, path, _ in _paths_in(config.model_dump(mode="json", by_alias=True), type(config)):
+        files.setdefault(path, ".".join(map(str, place[:2])))
+    return files
 
 
-_Change = Callable[[str, IsPath, Sequence[str]], str]
-"""Maps a path, its mark and its place, such as ("data", "train"), to another path."""
+_Place = tuple[int | str, ...]
+"""The keys and indices that lead to a value, such as ("data", "train", 0)."""
 
 
-def _map_paths(values: Any, annotation: Any, change: _Change, place: Sequence[str] = ()) -> Any:
-    """Change the values whose type marks them as paths."""
+def _paths_in(values: Any, annotation: Any, place: _Place = ()) -> Iterator[tuple[_Place, str, IsPath]]:
+    """The values whose type marks them as paths, with their places and marks."""
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
         for mark in marks:
             if isinstance(mark, IsPath) and isinstance(values, str):
-                return change(values, mark, place)
+                yield place, values, mark
+                return
             if isinstance(mark, Sources):
                 inner = mark.classes.get(mark.source(values), Any)
-        return _map_paths(values, inner, change, place)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(values, dict):
-        types = {
-            field.alias or name: Annotated[(field.annotation, None, *field.metadata)]
-            for name, field in annotation.model_fields.items()
-        }
-        return {key: _map_paths(value, types.get(key, Any), change, (*place, key)) for key, value in values.items()}
-    if isinstance(values, list):
-        (inner,) = [get_args(one)[0] for one in (annotation, *get_args(annotation)) if get_origin(one) is list] or [Any]
-        return [_map_paths(one, inner, change, place) for one in values]
-    for member in get_args(annotation):  # a union, in which at most one member has paths
-        if isinstance(values, str) and get_origin(member) is list:  # one file may be given without brackets
-            member = get_args(member)[0]
-        if (made := _map_paths(values, member, change, place)) != values:
-            return made
-    return values
+        yield from _paths_in(values, inner, place)
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(values, dict):
+        fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
+        for key in filter(fields.__contains__, values):
+            annotated: Any = Annotated[(fields[key].annotation, None, *fields[key].metadata)]
+            yield from _paths_in(values[key], annotated, (*place, key))
+    elif isinstance(values, list):
+        members = (annotation, *get_args(annotation))
+        item = next((get_args(member)[0] for member in members if get_origin(member) is list), Any)
+        for index, value in enumerate(values):
+            yield from _paths_in(value, item, (*place, index))
+    else:
+        for member in get_args(annotation):  # a union, in which at most one member has paths
+            is_single = isinstance(values, str) and get_origin(member) is list  # one file, given without brackets
+            if paths := [*_paths_in(values, get_args(member)[0] if is_single else member, place)]:
+                yield from paths
+                return
 
 
 def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

@@ -82,11 +82,11 @@ class TokenizerConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_gone(cls, values: Any) -> Any:
-        """Leave out fields that earlier runs have, where these had no effect, so that the runs still open."""
+    def _without_removed_fields(cls, values: Any) -> Any:
+        """Leave out removed fields that earlier runs have, where they had no effect, so that these runs still open."""
         if not isinstance(values, dict):
             return values
-        return {name: it for name, it in values.items() if name not in ("sampling", "new_merges") or it != 0}
+        return {name: value for name, value in values.items() if name not in ("sampling", "new_merges") or value != 0}
 
     @model_validator(mode="after")
     def _of_word_pieces(self) -> Self:
@@ -263,6 +263,27 @@ class WritingEvaluation(EvaluationConfig):
     installed, if Japanese; char for other scripts without blanks (Thai, Lao, Khmer, Burmese); else 13a."""
 
 
+class AugmentSection(Section):
+    """Random changes of training pictures (`heed.data.pictures.sizing`), in this order.
+
+    By default, sets of at most 10,000 pictures are cropped, and mirrored unless a label looks like text. Random draws
+    depend only on the seed, the pass and the picture.
+    """
+
+    flip: bool = False
+    """Mirror half of the pictures, left to right; by default in sets of at most 10,000 whose labels name no characters,
+    numbers or directions."""
+    crop: int = Field(0, ge=0)
+    """Add a black border of this many pixels and crop the result to the picture's size at a random place; 4 is usual
+    for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000, but
+    none for models of patches (vit)."""
+
+    @property
+    def changes_pictures(self) -> bool:
+        """True if training pictures are changed."""
+        return self.flip or self.crop > 0
+
+
 class RunConfig(Section):
     """The configuration of a run: the sections that all tasks share; each task has its own subclass.
 
@@ -403,8 +424,8 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
 def _refuse_unwritable(value: Any, where: str, path: tuple[str, ...]) -> None:
     """Refuse what config.yaml or a tensor cannot hold: text that is not UTF-8, numbers beyond 64 bits."""
     if isinstance(value, dict | list | tuple):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            _refuse_unwritable(one, where, (*path, str(key)))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            _refuse_unwritable(item, where, (*path, str(key)))
     elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
         raise ConfigError(f"{where}: {'.'.join(path)} is {value!a:.60}, which is not UTF-8, as config.yaml must be")
     elif isinstance(value, int):
@@ -430,19 +451,19 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     if problem["type"] == "missing":
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
+        name_given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
         names = _embedded(kinds)
-        hint = suggest(str(given), names) if names else ", but there is no embedded data for this task"
-        return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
+        hint = suggest(str(name_given), names) if names else ", but there is no embedded data for this task"
+        return f"{name}.name is {name_given!r}{hint} (your own files go into {name}.train)"
     if problem["type"] == "model_type":
-        first = next((one for one in ("name", "kind") if one in _fields_at(kind, loc)), None)
+        first = next((field for field in ("name", "kind") if field in _fields_at(kind, loc)), None)
         example = f", such as {name}: {{{first}: {problem['input']}}}" if first else ""
         return f"{name} is {_written(problem['input'])}, but must be a section of fields{example}"
     return f"{name} is {_written(problem['input'])}{_expected(problem)}"
 
 
 _OTHER_WORDS = {"updates": "steps", "lr": "learning_rate"}
-"""What other programs call a field."""
+"""Names of fields in other programs."""
 _MEMBER = re.compile(r"(literal|dict|list|tuple)\[.*\]|(constrained|function)-.*|int|float|str|bool")
 """Name that pydantic gives to a member of a union of plain types."""
 _KINDS = {
@@ -490,7 +511,7 @@ def sections_with(kind: type[RunConfig], name: str) -> list[str]:
     """The sections of a configuration that have a field of this name, `data` last."""
     classes = {section: [field.annotation] for section, field in kind.model_fields.items() if section != "data"}
     classes["data"] = [*_data_kinds(kind).values()]
-    return [one for one, kinds in classes.items() if any(name in getattr(each, "model_fields", ()) for each in kinds)]
+    return [key for key, kinds in classes.items() if any(name in getattr(each, "model_fields", ()) for each in kinds)]
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
@@ -506,6 +527,6 @@ def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
     names = [field.alias or name for name, field in kind.model_fields.items()]
-    if kind is kinds.get("files"):  # whose class lacks the fields that choose another one
+    if kind is kinds.get("files"):  # its class lacks the fields that choose another source
         names += [*(["name"] if _embedded(kinds) else []), *(["hub"] if "hub" in kinds else [])]
     return names

@@ -1,4 +1,4 @@
-"""Settling: what a user left open is decided by functions of the configuration and of facts, each with its reason.
+"""Settling: fields that the user left open get values from the configuration and the data, each with its reason.
 
 Every value is decided once, and `heed train --dry-run` prints why. The order:
 

@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 
 from heed.attention.host import sent
 from heed.data.examples import Lazy
-from heed.data.tokens.special import OWN, Special
+from heed.data.tokens import OWN, Special
 from heed.errors import DataError
 
 
@@ -95,8 +95,8 @@ def frame(
 ) -> list[int]:
     """A text, or two, with their start and end tokens."""
     start, end = special.start, special.end
-    one = [start, *ids, end]
-    return one if pair is None else [*one, *([end] if double else []), *pair, end]
+    tokens = [start, *ids, end]
+    return tokens if pair is None else [*tokens, *([end] if double else []), *pair, end]
 
 
 def frame_size(is_pair: bool, double: bool = False) -> int:
@@ -202,8 +202,8 @@ def _batch_sizes(costs: NDArray[np.int64], batch_tokens: int) -> Iterator[int]:
     """Cut sorted examples into batches within a budget of padded tokens; a larger example is a separate batch."""
     start = 0
     while start < len(costs):
-        most = max(1, batch_tokens // max(1, int(costs[start].sum())))
-        widest = np.maximum.accumulate(costs[start : start + most]).sum(1)
+        maximum = max(1, batch_tokens // max(1, int(costs[start].sum())))
+        widest = np.maximum.accumulate(costs[start : start + maximum]).sum(1)
         padded = np.maximum(1, widest) * np.arange(1, len(widest) + 1)
         size = max(1, int(np.searchsorted(padded, batch_tokens, side="right")))
         yield size

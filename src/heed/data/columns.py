@@ -65,12 +65,12 @@ class Facts:
     characters: float  # of a cell, on average
     words: float
     numbers: float  # share of the cells that are numbers
-    known: float  # share of the cells that are labels of the training set
+    labels: float  # share of the cells that are labels of the training set
     first: tuple[str, ...]  # the first few values
     lists: bool = False  # True if some cells are lists
 
     @classmethod
-    def of(cls, name: int | str, values: Iterable[Any], known: Collection[str] = ()) -> Facts:
+    def of(cls, name: int | str, values: Iterable[Any], labels: Collection[str] = ()) -> Facts:
         """The statistics of these values; only texts, numbers, booleans and lists count."""
         cells, lists = list[str](), False
         for value in values:
@@ -91,7 +91,7 @@ class Facts:
             sum(map(len, filled)) / size,
             sum(len(cell.split()) for cell in filled) / size,
             sum(map(is_number, filled)) / size,
-            sum(cell in known for cell in filled) / size,
+            sum(cell in labels for cell in filled) / size,
             tuple(value for value, _ in counts.most_common(4)),
             lists,
         )
@@ -124,16 +124,16 @@ class Picked(NamedTuple):
     unclear: str = ""
 
 
-def facts_of(rows: Sequence[Sequence[str]], names: Iterable[int | str], known: Collection[str] = ()) -> list[Facts]:
+def facts_of(rows: Sequence[Sequence[str]], names: Iterable[int | str], labels: Collection[str] = ()) -> list[Facts]:
     """Statistics of each column of rows."""
-    return [Facts.of(name, [row[n] for row in rows if n < len(row)], known) for n, name in enumerate(names)]
+    return [Facts.of(name, [row[n] for row in rows if n < len(row)], labels) for n, name in enumerate(names)]
 
 
 def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
-    """Choose the columns of text and label; those that are given stay."""
-    known = [column for column in columns if column.known >= 0.5]  # has labels of the training set
-    if label is None and known:
-        label = max(known, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.known)).name
+    """Choose the columns of text and label; specified ones stay."""
+    labelled = [column for column in columns if column.labels >= 0.5]  # has labels of the training set
+    if label is None and labelled:
+        label = max(labelled, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.labels)).name
     named: dict[Column, Facts] = {column.name: column for column in columns}
     of_text = named.get(text) or pick_text(columns, label, pairs=True)
     of_label = named.get(label) or _label([column for column in columns if column is not of_text], whole)
@@ -149,20 +149,20 @@ def _rank(column: Facts, names: Sequence[str]) -> int:
 
 def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
     """The columns with known names: all, or the first alone if its name is one of the most reliable."""
-    found = sorted((c for c in columns if _rank(c, names) < len(names)), key=lambda c: _rank(c, names))
-    return found[:1] if found and _rank(found[0], names) < _SURE else found
+    named = sorted((c for c in columns if _rank(c, names) < len(names)), key=lambda c: _rank(c, names))
+    return named[:1] if named and _rank(named[0], names) < _SURE else named
 
 
 def pick_text(columns: Sequence[Facts], label: Column = None, pairs: bool = False) -> Facts | str:
     """The column of texts, or why it is unclear; with `pairs`, a message may advise to read two columns as a pair."""
-    able = [column for column in columns if column.is_text and column.name != label]
-    if not able:
+    candidates = [column for column in columns if column.is_text and column.name != label]
+    if not candidates:
         return "no column contains texts"
-    if len(named := _named(able, TEXT_NAMES)) == 1:
+    if len(named := _named(candidates, TEXT_NAMES)) == 1:
         return named[0]
-    able.sort(key=lambda column: -column.characters)
-    longest = able[0]
-    rivals = [c for c in able if c.words >= 3 and c.characters >= longest.characters / 3 and not c.repeats]
+    candidates.sort(key=lambda column: -column.characters)
+    longest = candidates[0]
+    rivals = [c for c in candidates if c.words >= 3 and c.characters >= longest.characters / 3 and not c.repeats]
     if len(rivals) > 1:
         rivals.sort(key=columns.index)
         which = " and ".join(column.shown for column in rivals)
@@ -175,34 +175,35 @@ def pick_text(columns: Sequence[Facts], label: Column = None, pairs: bool = Fals
 
 
 def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
-    able = [c for c in columns if c.cells and (c.repeats or _rank(c, LABEL_NAMES) < _SURE)]
-    if len(named := _named(able, LABEL_NAMES)) == 1:
+    candidates = [c for c in columns if c.cells and (c.repeats or _rank(c, LABEL_NAMES) < _SURE)]
+    if len(named := _named(candidates, LABEL_NAMES)) == 1:
         return named[0]
-    able = [column for column in columns if column.repeats and column.cells]
-    several = [column for column in able if column.values > 1] or able  # a file sorted by label begins with one value
+    candidates = [column for column in columns if column.repeats and column.cells]
+    # A file sorted by label begins with one value.
+    several = [column for column in candidates if column.values > 1] or candidates
     if len(several) == 1:
         return several[0]
-    if not able:
+    if not candidates:
         return NO_LABEL
-    which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in able)
-    return f"several columns could be the label: {which}; data.columns.label={able[0].name} chooses the first"
+    which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in candidates)
+    return f"several columns could be the label: {which}; data.columns.label={candidates[0].name} chooses the first"
 
 
 def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:
     """True if the first row is a header: it has known names, or is unlike the rows after it (`few` at least)."""
     if len(rows) < 2 or len(set(map(str.strip, rows[0]))) < len(rows[0]):
         return False
-    first, rest = [cell.strip() for cell in rows[0]], rows[1:]
-    alone = [all(row[n].strip() != cell for row in rest if n < len(row)) for n, cell in enumerate(first)]
-    columns = list(zip(first, alone, facts_of(rest, range(len(first))), strict=True))
+    first, others = [cell.strip() for cell in rows[0]], rows[1:]
+    alone = [all(row[n].strip() != cell for row in others if n < len(row)) for n, cell in enumerate(first)]
+    columns = list(zip(first, alone, facts_of(others, range(len(first))), strict=True))
     named = [new and cell.casefold() in HEADER_NAMES for cell, new, _ in columns]
     if sum(named) > 1 or (any(named) and all(alone) and all(len(cell.split()) <= 3 for cell in first)):
         return True
     if any(is_number(cell) for cell in first):
         return False
-    if len(rest) >= few and all(alone) and all(cell.replace("_", "").isalpha() for cell in first):
+    if len(others) >= few and all(alone) and all(cell.replace("_", "").isalpha() for cell in first):
         texts = [n for n, (_, _, facts) in enumerate(columns) if facts.words >= 3]
-        if texts and not any(all(len(row[n].split()) < 2 for n in texts if n < len(row)) for row in rest):
+        if texts and not any(all(len(row[n].split()) < 2 for n in texts if n < len(row)) for row in others):
             return True
     if any(cell and facts.numbers > 0.9 for cell, _, facts in columns):
         return True
@@ -274,13 +275,14 @@ def regular_rows(rows: Sequence[R]) -> list[R]:
     return [row for row in rows if len(row) == widths[0][0]]
 
 
-def some(values: Iterable[str], most: int = 3) -> str:
+def some(values: Iterable[str], maximum: int = 3) -> str:
     """The first few values, for messages."""
     listed = list(dict.fromkeys(values))
-    shown = ", ".join(value if len(value) <= 20 else value[:18] + "..." for value in listed[:most])
-    return shown + (", ..." if len(listed) > most else "")
+    shown = ", ".join(value if len(value) <= 20 else value[:18] + "..." for value in listed[:maximum])
+    return shown + (", ..." if len(listed) > maximum else "")
 
 
 def listing(facts: Sequence[Facts]) -> str:
     """The columns with a few values of each, for messages."""
-    return ", ".join(f"{one.shown} ({some(one.first)})" for one in facts[:_LISTED]) + ", ..." * (len(facts) > _LISTED)
+    listed = ", ".join(f"{column.shown} ({some(column.first)})" for column in facts[:_LISTED])
+    return listed + ", ..." * (len(facts) > _LISTED)

@@ -3,14 +3,13 @@
     rows-0.bin, ...   the first row of each example, one after the other; the second row of each; and so on
     offsets.bin       int64 (examples + 1, rows), where each row begins in its file, and where the last one ends
 
-Files are memory-mapped. Their pages are given back after each access, so that the process does not grow with what it
-has read.
+Files are memory-mapped. Their pages are released after each access, so that memory does not grow with what was read.
 
-Examples that are not held in memory are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
+Examples on disk are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
 numbers, the hash of each field, by which they are compared and chosen, and the number of the label set. Of large
-corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on, in
-memory too, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
-again. An entry is written like a checkpoint.
+corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on, also of
+examples in memory, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache
+everything is computed again. An entry is written like a checkpoint.
 
 For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, their origins 40, offsets and hashes 140; tokens take 4
 bytes each, and their offsets 31 MiB. Memory takes 8 bytes a pair for lengths, 24 for the choice and order of training
@@ -43,7 +42,7 @@ from numpy.typing import NDArray
 
 from heed.config import Source
 from heed.data import examples as sequences
-from heed.data.examples import Example, Hashes, Kept, LabelSet, Lazy, hashes_of
+from heed.data.examples import Example, HashedExamples, Hashes, LabelSet, Lazy, hashes_of
 from heed.data.findings import Counts, Findings
 from heed.data.readers import Reader
 from heed.errors import DataError
@@ -58,7 +57,7 @@ Rows = Sequence[Sequence[int]]
 """An example as rows of numbers, the same number of rows for all of a kind; bytes and arrays are stored as they are."""
 Make = Callable[[list[Any]], list[T]]
 """Makes some items of their rows."""
-_TOGETHER = 4_096
+_CHUNK = 4_096
 """Examples whose numbers are counted at once."""
 
 
@@ -78,7 +77,7 @@ class Corpus(Lazy[T]):
         """The numbers of these examples among all."""
 
     @classmethod
-    def held(cls, chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], make: Make[T]) -> Self:
+    def in_memory(cls, chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], make: Make[T]) -> Self:
         """Rows in memory, from those of some examples at a time, of types `kinds`."""
         files = [io.BytesIO() for _ in (*kinds, "offsets")]
         _write(chunks, kinds, files)
@@ -87,7 +86,7 @@ class Corpus(Lazy[T]):
 
     @classmethod
     def open(cls, entry: Entry, make: Make[T]) -> Self:
-        """What `write_rows` has written; a temporary folder is removed with the last object that uses it."""
+        """The corpus that `write_rows` wrote; a temporary folder is removed with the last object that uses it."""
         kinds = entry.record["kinds"]
         values = [
             np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
@@ -101,7 +100,7 @@ class Corpus(Lazy[T]):
     def lengths(self) -> Lengths:
         """The numbers in each row, `(examples, rows)`."""
         lengths = np.diff(self.offsets, axis=0)[self.numbers].astype(np.int32)
-        self._give_back()
+        self._release_pages()
         return lengths
 
     def __len__(self) -> int:
@@ -115,7 +114,7 @@ class Corpus(Lazy[T]):
             plain = values.view(np.ndarray)
             rows = [plain[a:b] for a, b in zip(first, last, strict=True)]
             columns.append([row.tobytes() if plain.dtype == np.uint8 else row.tolist() for row in rows])
-        self._give_back()
+        self._release_pages()
         return self._make(list(zip(*columns, strict=True)))
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Self:
@@ -123,8 +122,8 @@ class Corpus(Lazy[T]):
         part.numbers = self.numbers[np.asarray(indices, dtype=np.int64)]
         return part
 
-    def beside(self, other: Corpus[Any]) -> Self:
-        """With the rows of another corpus of the same examples after its own."""
+    def with_rows_of(self, other: Corpus[Any]) -> Self:
+        """This corpus with the rows of another corpus of the same examples after its own."""
         both = copy.copy(self)
         both.values, both.offsets = [*self.values, *other.values], np.hstack([self.offsets, other.offsets])
         return both
@@ -132,15 +131,15 @@ class Corpus(Lazy[T]):
     def counts(self, row: int, size: int, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
         """How often each number below `size` is among the first `lengths[i]` of a row of each example i, `(size,)`."""
         total = np.zeros(size, np.int64)
-        for start in range(0, len(self), _TOGETHER):
-            sizes = lengths[start : start + _TOGETHER].astype(np.int64)
-            first = self.offsets[self.numbers[start : start + _TOGETHER], row] - np.cumsum(sizes) + sizes
+        for start in range(0, len(self), _CHUNK):
+            sizes = lengths[start : start + _CHUNK].astype(np.int64)
+            first = self.offsets[self.numbers[start : start + _CHUNK], row] - np.cumsum(sizes) + sizes
             places = np.repeat(first, sizes) + np.arange(sizes.sum())
             total += np.bincount(self.values[row][places], minlength=size)
-        self._give_back()
+        self._release_pages()
         return total
 
-    def _give_back(self) -> None:
+    def _release_pages(self) -> None:
         for values in (*self.values, self.offsets):
             if isinstance(values, np.memmap):
                 values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
@@ -177,14 +176,14 @@ def joined(parts: Sequence[Sequence[int]]) -> Rows:
 
 
 def parts_of(values: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
-    """The parts that `joined` has made one row."""
+    """Inverse of `joined`: the parts of a row, by their sizes."""
     return [list(values[first:last]) for first, last in pairwise(accumulate(sizes, initial=0))]
 
 
 # Examples on disk
 
 
-class StoredExamples(Corpus[E], Kept[E]):
+class StoredExamples(Corpus[E], HashedExamples[E]):
     """Examples whose texts are in a file: all of the file, or some."""
 
     def __init__(self, entry: Entry, kind: type[E]) -> None:
@@ -223,17 +222,17 @@ class StoredExamples(Corpus[E], Kept[E]):
 
 def write_examples(examples: Iterable[E], kind: type[E], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
-    sets: dict[LabelSet, int] = {}
-    rest = iter(examples)
+    label_sets: dict[LabelSet, int] = {}
 
-    def chunks() -> Iterator[list[list[Any]]]:
-        while chunk := list(islice(rest, sequences.TOGETHER)):
-            labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
-            numbers = np.column_stack([hashes_in(chunk), labels])
-            yield [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
+    def rows_of(chunk: list[E]) -> list[list[Any]]:
+        labels = [label_sets.setdefault(example.label_set, len(label_sets)) for example in chunk]
+        numbers = np.column_stack([hashes_in(chunk), np.array(labels, np.uint64)])
+        return [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
 
-    written = write_rows(chunks(), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
-    return {**written, "label_sets": list(sets)}
+    iterator = iter(examples)
+    chunks = iter(lambda: list(islice(iterator, sequences.CHUNK)), [])
+    written = write_rows(map(rows_of, chunks), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
+    return {**written, "label_sets": list(label_sets)}
 
 
 def keep_examples(
@@ -256,14 +255,14 @@ def keep_examples(
         DataError: A file cannot be read or changes meanwhile, or the cache cannot be written to.
     """
 
-    def known_by() -> str | None:
+    def cache_key() -> str | None:
         if not files or in_memory is None or (contents := contents_of(files)) is None:
             return None
         names = [Path(file).name for file in files]  # they decide the format and the origins
         stored = {"of": kind.__name__, "fields": [*kind.roles]}
         return key_of(kind="examples", **stored, names=names, contents=contents, settings=settings)
 
-    key = known_by()
+    key = cache_key()
     entry = None if key is None else find_entry(key)
     if entry is None:
         examples = read()
@@ -273,7 +272,7 @@ def keep_examples(
 
         def make(folder: Path) -> dict[str, Any]:
             record = write_examples(chain(first, examples), kind, folder)
-            if known_by() != key:
+            if cache_key() != key:
                 what = "changed while being read; start again when no other program writes to the data"
                 raise DataError(f"{', '.join(files)} {what}")
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
@@ -304,19 +303,19 @@ def read_corpus(
     settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
     settings |= {**reader.settings, "columns_before": dict(reader.columns)}  # those of the training set
     in_memory, again = getattr(data, "in_memory", None), files if reader.again else ()
-    if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
+    if in_memory is not None and _MEMORY_PER_BYTE * bytes_of(files) > _MEMORY_SHARE * (free_memory() or sys.maxsize):
         in_memory = 0
     read = partial(reader.filled, files, counts, findings)
-    examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
-    reader.columns.update(reader.columns or said["columns"])
+    examples, report_values, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
+    reader.columns.update(reader.columns or report_values["columns"])
     remarks = [remark] if remark else []
-    for line in said["remarks"]:
-        rest = line.removeprefix(_WARNING)
-        remarks.append(f"{name}: {line}" if rest == line else f"{_WARNING}{name}, {rest}")
-    return examples, Counts.of_values(said["counts"]), remarks
+    for line in report_values["remarks"]:
+        text = line.removeprefix(_WARNING)
+        remarks.append(f"{name}: {line}" if text == line else f"{_WARNING}{name}, {text}")
+    return examples, Counts.of_values(report_values["counts"]), remarks
 
 
-_GROWN, _SHARE = 8, 0.25
+_MEMORY_PER_BYTE, _MEMORY_SHARE = 8, 0.25
 """Memory of a corpus as texts and tokens, as a multiple of its files; the largest share of the free memory for it."""
 _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
 _WARNING = "warning: "
@@ -324,12 +323,12 @@ _SAMPLE = 20_000_000
 """Bytes of text that the tokenizer of a corpus on disk is trained on."""
 
 
-def sample_of(examples: Sequence[E], most: int = _SAMPLE) -> Sequence[E]:
-    """The examples, or a fixed random sample of `most` bytes of those on disk."""
-    if not isinstance(examples, StoredExamples) or (size := examples.num_bytes) <= most:
+def sample_of(examples: Sequence[E], num_bytes: int = _SAMPLE) -> Sequence[E]:
+    """The examples, or a fixed random sample of `num_bytes` of those on disk."""
+    if not isinstance(examples, StoredExamples) or (total := examples.num_bytes) <= num_bytes:
         return examples
     generator = torch.Generator().manual_seed(0)
-    count = max(1, len(examples) * most // size)
+    count = max(1, len(examples) * num_bytes // total)
     return examples.select(torch.randperm(len(examples), generator=generator)[:count].sort().values.numpy())
 
 
@@ -354,7 +353,7 @@ def bytes_of(paths: Iterable[str | Path]) -> int:
 
 def hashes_in(examples: Sequence[E]) -> Hashes:
     """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
-    if isinstance(examples, Kept):
+    if isinstance(examples, HashedExamples):
         return examples.hashes
     columns = list(zip(*(example.keys for example in examples), strict=True))
     hashes = [hashes_of(map(str.encode, column)) for column in columns]
@@ -363,27 +362,27 @@ def hashes_in(examples: Sequence[E]) -> Hashes:
 
 def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64]]:
     """The label sets of examples, and the number of each example's."""
-    if isinstance(examples, Kept):
+    if isinstance(examples, HashedExamples):
         return examples.label_sets
     sets: dict[LabelSet, int] = {}
     numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
     return list(sets), np.array(numbers, dtype=np.int64)
 
 
-# What is made of examples, and cached
+# Cached results
 
-_MANY = 1 << 19  # characters; they take a tenth of a second to encode
+_CACHED_CHARACTERS = 1 << 19  # characters; they take a tenth of a second to encode
 
 
 def cached(
-    corpora: Sequence[Sequence[Example]], make: Callable[[Path], dict[str, Any]], worth: bool = True, **what: Any
+    corpora: Sequence[Sequence[Example]], make: Callable[[Path], dict[str, Any]], cacheable: bool = True, **what: Any
 ) -> Entry | None:
-    """What `make` writes about examples into a folder; None if it is neither in the cache nor in a temporary folder.
+    """The entry with what `make` writes about examples; None if they are not worth one, or it cannot be cached.
 
     Args:
         corpora: Examples; those on disk, or with many characters, are worth an entry, which is temporary if theirs is.
         make: Writes files, from these examples only, and returns their record (JSON).
-        worth: False to make it again for examples in memory, however many.
+        cacheable: False to make no entry for examples in memory, however many.
         what: Everything else it depends on (JSON).
 
     Raises:
@@ -393,7 +392,7 @@ def cached(
     if not all(some.key for some in stored):
         return temporary_entry(make)
     characters = (len(text) for some in corpora for example in some for text in example.texts)
-    if not stored and not (worth and any(total >= _MANY for total in accumulate(characters))):
+    if not stored and not (cacheable and any(total >= _CACHED_CHARACTERS for total in accumulate(characters))):
         return None
     with nullcontext() if stored else suppress(CacheError):
         keys = [some.key if isinstance(some, StoredExamples) else _digest(some) for some in corpora]
@@ -414,22 +413,22 @@ def corpus_of(
     encode: Callable[[], Iterable[Sequence[Rows]]],
     kinds: Sequence[str],
     make: Make[T],
-    worth: bool = True,
+    cacheable: bool = True,
     **what: Any,
 ) -> Corpus[T]:
-    """Encode examples as rows of numbers, or take what a run before has made of them from the cache.
+    """Encode examples as rows of numbers, or read those of an earlier run from the cache.
 
     Args:
         examples: The examples.
         encode: Yields the rows of some examples at a time, in order.
         kinds: The type of each row.
         make: Makes items of rows.
-        worth: False to encode examples in memory again, however many.
+        cacheable: False to encode examples in memory again, however many.
         what: All that `encode` depends on (JSON).
 
     Raises:
         CacheError: The examples are on disk, and the cache cannot be written to.
     """
     write = lambda folder: write_rows(encode(), kinds, folder)  # noqa: E731
-    entry = cached([examples], write, worth, kind="tokens", **what)
-    return Corpus.held(encode(), kinds, make) if entry is None else Corpus.open(entry, make)
+    entry = cached([examples], write, cacheable, kind="tokens", **what)
+    return Corpus.in_memory(encode(), kinds, make) if entry is None else Corpus.open(entry, make)

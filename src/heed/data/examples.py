@@ -1,4 +1,4 @@
-"""Examples, which readers and generators make and tasks train on; texts cut into sentences; and lazy sequences.
+"""Examples of every kind, as readers and generators make them; texts cut into sentences; and lazy sequences.
 
 The items of a lazy sequence are made on access, several at once more cheaply than one by one.
 """
@@ -57,7 +57,7 @@ def is_entity_tag(tag: str) -> bool:
 
 @dataclass(frozen=True)
 class Role:
-    """What a field of an example is: a text, labels, or any other value that JSON can hold."""
+    """The role of a field of an example: a text, labels, or any other value that JSON can hold."""
 
     side: str = ""
     """Name of a text in messages, also of several that are one together; "" if the field is no text."""
@@ -142,7 +142,7 @@ class Example:
 
     @property
     def source(self) -> str:
-        """What the model is given, for readers and comparisons."""
+        """The input of the model, for readers and comparisons."""
         return self.texts[0]
 
     @property
@@ -237,7 +237,7 @@ class Picture(Example):
     """A picture and its label.
 
     The digest of the file's content decides the split and identifies duplicates, whatever the file is called. `place`
-    locates the pixels (`heed.data.pictures.store`); like `origin` it is ignored when pictures are compared. These
+    locates the pixels (`heed.data.pictures.decode`); like `origin` it is ignored when pictures are compared. These
     objects are always kept in memory, the pixels are not.
     """
 
@@ -346,27 +346,27 @@ def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, 
     Japanese, Hindi, Urdu, Arabic and Amharic.
     """
     breaks = _BREAKS if separator is None else re.compile(re.escape(separator))
-    edges = [0, *chain.from_iterable(found.span() for found in breaks.finditer(text)), len(text)]
+    edges = [0, *chain.from_iterable(match.span() for match in breaks.finditer(text)), len(text)]
     spans: Iterable[Span] = zip(edges[::2], edges[1::2], strict=True)
     if separator is None:
         spans = chain.from_iterable(_within(text, start, end) for start, end in spans)
-    return [found.span() for start, end in spans if (found := _FILLED.search(text, start, end)) is not None]
+    return [match.span() for start, end in spans if (match := _FILLED.search(text, start, end)) is not None]
 
 
 def _within(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """The sentences between two breaks."""
     spans = []
     begin = start
-    for found in _ENDS.finditer(text, start, end):
-        if found.end() == begin or (found[1] or "").islower() or _NO_END.search(text[begin : found.start()]):
+    for match in _ENDS.finditer(text, start, end):
+        if match.end() == begin or (match[1] or "").islower() or _NO_END.search(text[begin : match.start()]):
             continue
-        spans.append((begin, found.end()))
-        begin = found.end()
+        spans.append((begin, match.end()))
+        begin = match.end()
     return [*spans, (begin, end)]
 
 
 T = TypeVar("T")
-TOGETHER = 1_000
+CHUNK = 1_000
 """Items made at once when iterating."""
 
 
@@ -406,8 +406,8 @@ def hashes_of(texts: Iterable[bytes]) -> Hashes:
     return np.frombuffer(b"".join(map(digests.__getitem__, every)), dtype=">u8").astype(np.uint64)
 
 
-class Kept(Lazy[T]):
-    """Examples kept in another form, which know what splitting them needs."""
+class HashedExamples(Lazy[T]):
+    """Lazy examples that have the hashes and label sets by which they are split."""
 
     @property
     @abstractmethod
@@ -437,7 +437,7 @@ def evenly(items: Sequence[T], count: int) -> Sequence[T]:
 
 def in_turn(items: Sequence[T], together: int | None = None) -> Iterator[list[T]]:
     """All items in chunks of `together`."""
-    step = together or TOGETHER
+    step = together or CHUNK
     return (take(items, range(start, min(start + step, len(items)))) for start in range(0, len(items), step))
 
 

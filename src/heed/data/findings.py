@@ -1,4 +1,4 @@
-"""Findings in the data: what is left out or remarked, and the counts of a split.
+"""Findings in the data: left-out lines and remarks, and the counts of a split.
 
 A bad line is an error, or left out and counted, as `data.bad_lines` says.
 """
@@ -32,7 +32,7 @@ class BadLine(Exception):  # noqa: N818  # stands in a stream of lines too
 
 
 @dataclass
-class Found:
+class Finding:
     """One kind of finding in one file (or a side such as "sources"; "" for a whole split), a warning if it is serious.
 
     `what` includes how the lines are treated; `places` are the first few line numbers or origins.
@@ -61,7 +61,7 @@ class Found:
 
 
 class Findings:
-    """Policy for bad lines, and counts of what was found (`found`) and `left_out`, by rule; `remarks` for the user."""
+    """Policy for bad lines, with the findings (`found`), counts of `left_out` by rule, and `remarks` for the user."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Findings:
         self.skips, self.encoding, self.max_line, self._hint = bad_lines == "skip", encoding, max_line, hint
         self.left_out: Counter[str] = Counter()
         self.remarks: list[str] = []
-        self._found: dict[tuple[str, str], Found] = {}
+        self._found: dict[tuple[str, str], Finding] = {}
 
     @classmethod
     def of(cls, data: Any, *, strict: bool = False) -> Findings:
@@ -122,15 +122,15 @@ class Findings:
         self.left_out[rule] += count
 
     def usable(self, items: Iterable[T], make: Callable[[T], E | None]) -> Iterator[E]:
-        """What `make` makes of each item, without None; an item for which it raises a `BadLine` is left out."""
+        """The results of `make` for all items, without None; an item for which it raises a `BadLine` is left out."""
         for item in items:
             try:
-                made = make(item)
+                result = make(item)
             except BadLine as bad:
                 self.leave_out(bad.rule)
                 continue
-            if made is not None:
-                yield made
+            if result is not None:
+                yield result
 
     def note(
         self,
@@ -143,12 +143,12 @@ class Findings:
         warning: bool = False,
     ) -> None:
         """Count `count` findings, the first at `place`."""
-        found = self._found.setdefault((str(where), what), Found(str(where), what, unit, warning=warning))
-        found.count += count
-        if len(found.places) < _PLACES:
-            found.places.append(escaped(str(place)))  # the name of a file may have a line break
+        finding = self._found.setdefault((str(where), what), Finding(str(where), what, unit, warning=warning))
+        finding.count += count
+        if len(finding.places) < _PLACES:
+            finding.places.append(escaped(str(place)))  # the name of a file may have a line break
 
-    def take_over(self, other: Findings) -> None:
+    def merge(self, other: Findings) -> None:
         """Merge another `Findings` into this one."""
         self.left_out += other.left_out
         self.remarks += other.remarks
@@ -171,28 +171,28 @@ class Findings:
         self.refuse(DataError(message + hint), f"after {number}")
         self.note(CUT_OFF, path, number, unit="place", warning=True)
 
-    def one(self, what: str, where: Path) -> Found | None:
+    def find(self, what: str, where: Path) -> Finding | None:
         """The finding of one kind in one file."""
         return self._found.get((str(where), what))
 
     def lines(self) -> list[str]:
         """Remarks and warnings, one line each, for files that are read outside a split."""
-        return [*self.remarks, *(one.line() for one in self.found if one.warning)]
+        return [*self.remarks, *(finding.line() for finding in self.found if finding.warning)]
 
     @property
-    def found(self) -> list[Found]:
+    def found(self) -> list[Finding]:
         """All findings, file by file, in reading order."""
         order = list(dict.fromkeys(where for where, _ in self._found))
-        return sorted(self._found.values(), key=lambda found: order.index(found.where))
+        return sorted(self._found.values(), key=lambda finding: order.index(finding.where))
 
 
-def found_table(found: Mapping[str, Sequence[Found]]) -> list[str]:
+def findings_table(findings: Mapping[str, Sequence[Finding]]) -> list[str]:
     """All findings by split and file, for `heed check`; empty where there are none."""
     lines = []
-    for split, each in found.items():
-        for where in dict.fromkeys(one.where for one in each):
+    for split, each in findings.items():
+        for where in dict.fromkeys(finding.where for finding in each):
             lines.append(f"  {split}{', ' if where else ''}{where}")
-            lines += [f"    {'warning: ' if one.warning else ''}{one}" for one in each if one.where == where]
+            lines += [f"    {'warning: ' if f.warning else ''}{f}" for f in each if f.where == where]
     return ["\nfound in the data:", *lines] if lines else []
 
 
@@ -204,7 +204,7 @@ class Counts:
     filtered: dict[str, int] = field(default_factory=dict)
     kept: int = 0
     unit: str = "pairs"
-    found: list[Found] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
 
     def __str__(self) -> str:
         gone = "".join(f", {count:,} left out: {rule}" for rule, count in self.filtered.items() if count)
@@ -215,7 +215,7 @@ class Counts:
         self.filtered[rule] = self.filtered.get(rule, 0) + count
 
     def add(self, findings: Findings) -> None:
-        """Add what the readers of the files left out and found."""
+        """Add the findings of the readers of the files."""
         for rule, count in findings.left_out.items():
             self.read += count
             self.leave_out(rule, count)
@@ -224,9 +224,9 @@ class Counts:
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Counts:
         """Inverse of `dataclasses.asdict`."""
-        return cls(**{**values, "found": [Found(**found) for found in values["found"]]})
+        return cls(**{**values, "found": [Finding(**finding) for finding in values["found"]]})
 
     def as_values(self) -> dict[str, Any]:
         """Plain values, for a report."""
         values: dict[str, Any] = {"read": self.read, "filtered": self.filtered}
-        return values | ({"found": [one.as_values() for one in self.found]} if self.found else {})
+        return values | ({"found": [finding.as_values() for finding in self.found]} if self.found else {})

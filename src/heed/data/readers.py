@@ -37,7 +37,7 @@ from heed.config import Source
 from heed.data.columns import Facts, is_float
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings
-from heed.data.tables import Field, HeldTable, HubTable, Row, Table, described, has_items
+from heed.data.tables import Field, HubTable, PythonTable, Row, Table, described, has_items
 from heed.errors import ConfigError, DataError
 
 E = TypeVar("E", bound=Example)
@@ -49,7 +49,7 @@ _LONG = 100_000
 
 @dataclass(frozen=True)
 class Reader(Generic[E]):
-    """How examples of one kind are read."""
+    """A reader of examples of one kind."""
 
     kind: type[E]  # their class
     read: Callable[[Sequence[str], Findings], Iterable[E]]  # reads files and reports to the findings
@@ -88,11 +88,10 @@ def table_reader(
 
     Args:
         kind: The class of the examples.
-        choose: Sets the columns of a table and returns what is to be remarked on them, if not on the table before too;
+        choose: Sets the columns of a table and returns a remark on them, which is made once for tables of one layout;
             its second argument is True after the first table, the training set.
         example: Makes an example of a usable row.
-        source: The table in a file, or its examples if they are not rows; of a folder several. If the columns of a
-            table are set, they stay.
+        source: The table in a file, or its examples if they are not rows; of a folder several.
         settings: As in `Reader`.
     """
     columns: dict[str, int | str] = {}
@@ -100,19 +99,19 @@ def table_reader(
 
     def of_table(table: Table) -> Iterator[E]:
         nonlocal before
-        if said := choose(table, bool(columns)):
-            layout = table.column_word, re.sub(r" \(.*?\)", "", said), *table.columns.values()  # without counts
+        if remark := choose(table, bool(columns)):
+            layout = table.column_word, re.sub(r" \(.*?\)", "", remark), *table.columns.values()  # without counts
             if layout != before:
-                table.findings.remark(said)
+                table.findings.remark(remark)
             before = layout
         columns.update(columns or table.columns)
-        return table.made(example)
+        return table.usable(example)
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[E]:
         for path in map(Path, files):
-            found = source(path, findings)
-            for one in (found,) if isinstance(found, Table) else found:
-                yield from of_table(one) if isinstance(one, Table) else (one,)
+            source_tables = source(path, findings)
+            for item in (source_tables,) if isinstance(source_tables, Table) else source_tables:
+                yield from of_table(item) if isinstance(item, Table) else (item,)
 
     return Reader(kind, read, of_table, settings or {}, columns=columns)
 
@@ -167,8 +166,8 @@ def _first_line(error: Exception) -> str:
 T = TypeVar("T")
 
 
-class Held(list[T]):
-    """Examples made from data in memory, with their findings and the columns that were read."""
+class PythonExamples(list[T]):
+    """Examples made from data passed in Python, with their findings and the columns that were read."""
 
     def __init__(
         self, examples: Iterable[T], findings: Findings, columns: Mapping[str, int | str] | None = None
@@ -177,21 +176,23 @@ class Held(list[T]):
         self.findings, self.columns = findings, dict(columns or {})
 
 
-def taken(held: Sequence[T], findings: Findings) -> Sequence[T]:
-    """The examples; their own findings are merged into `findings`."""
-    if isinstance(held, Held):
-        findings.take_over(held.findings)
-    return held
+def merge_findings(examples: Sequence[T], findings: Findings) -> Sequence[T]:
+    """The examples; those with findings have them merged into `findings`."""
+    if isinstance(examples, PythonExamples):
+        findings.merge(examples.findings)
+    return examples
 
 
-def hold(data: Any, split: str, reader: Reader[E], shape: Sequence[str], findings: Findings) -> Held[E]:
+def examples_from_python(
+    data: Any, split: str, reader: Reader[E], shape: Sequence[str], findings: Findings
+) -> PythonExamples[E]:
     """Examples from data in any of the forms above; `shape` are the fields of an example in the order of a tuple.
 
     Raises:
         DataError: The data cannot be used; the message names the position, the value and what would be right.
     """
     assert reader.of_table is not None
-    return Held(reader.of_table(HeldTable(data, split, shape, findings)), findings, reader.columns)
+    return PythonExamples(reader.of_table(PythonTable(data, split, shape, findings)), findings, reader.columns)
 
 
 def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None:
@@ -216,9 +217,9 @@ def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str
     """
     if has_items(data) and not isinstance(data, bytes | Mapping) and hasattr(data, "__len__") and not len(data):
         return []
-    table = HeldTable(data, what, names[:1], Findings(hint=False))
+    table = PythonTable(data, what, names[:1], Findings(hint=False))
     table.hint = "; give one column"
-    table.choose([Field("text", usual=names)], trained=True, least=0)
+    table.choose([Field("text", usual=names)], trained=True, minimum_rows=0)
     for row in (rows := list(table.rows())):
         if not isinstance(value := row.value("text"), str):
             raise DataError(f"{table.at(row, 'text')} is {described(value)}, expected text")

@@ -26,8 +26,8 @@ from heed.config import Source
 from heed.data.columns import is_float
 from heed.data.corpus import hashes_in, label_sets_in, read_corpus
 from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
-from heed.data.findings import Counts, Found
-from heed.data.readers import Reader, of_hub, taken
+from heed.data.findings import Counts, Finding
+from heed.data.readers import Reader, merge_findings, of_hub
 from heed.errors import ConfigError, DataError, counted
 
 E = TypeVar("E", bound=Example)
@@ -54,29 +54,29 @@ class ExtraCorpus(Generic[T]):
 class Splits(Generic[T]):
     """Examples by split: "train", "valid", "test" if given, and others that the data has.
 
-    `remarks` are for the user; `made` describes how examples were generated; `extra` are further training corpora by
-    name; `left_out` are the training examples that `training.train_size` leaves out; `columns` are those of the
-    training set, by field.
+    `remarks` are for the user; `description` is of generated examples; `extra` are further training corpora by name;
+    `left_out` are the training examples that `training.train_size` leaves out; `columns` are those of the training
+    set, by field.
     """
 
     examples: dict[str, Sequence[T]]
     counts: dict[str, Counts] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    made: str = ""
+    description: str = ""
     extra: dict[str, ExtraCorpus[T]] = field(default_factory=dict)
     left_out: Sequence[T] = ()
     columns: Mapping[str, int | str] = field(default_factory=dict)
 
     def keep(self, name: str, indices: NDArray[np.int64], rule: str) -> None:
         """Keep only these examples of a split or further corpus; the others are counted as left out by `rule`."""
-        held = self.extra[name].examples if name in self.extra else self.examples[name]
-        if not (gone := len(held) - len(indices)):
+        examples = self.extra[name].examples if name in self.extra else self.examples[name]
+        if not (gone := len(examples) - len(indices)):
             return
-        kept = select(held, indices)
+        selected = select(examples, indices)
         if name in self.extra:
-            self.extra[name].examples = kept
+            self.extra[name].examples = selected
         else:
-            self.examples[name] = kept
+            self.examples[name] = selected
         if (counts := self._counts.get(name)) is not None:
             counts.leave_out(rule, gone)
             counts.kept = len(indices)
@@ -89,18 +89,18 @@ class Splits(Generic[T]):
     def summary(self) -> str:
         """Counts and remarks, for people."""
         lines = [f"{name}: {count}" for name, count in (self.counts | self.extra).items()]
-        return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks])
+        return "\n".join([*([self.description] if self.description else []), *lines, *self.remarks])
 
     @property
-    def found(self) -> dict[str, list[Found]]:
+    def found(self) -> dict[str, list[Finding]]:
         """Findings by split and corpus."""
         return {name: counts.found for name, counts in self._counts.items()}
 
     @property
     def notes(self) -> str:
         """Counts, remarks and findings, for people, one line each."""
-        found = [one.line(split) for split, each in self.found.items() for one in each]
-        return "\n".join([self.summary, *found])
+        findings = [finding.line(split) for split, each in self.found.items() for finding in each]
+        return "\n".join([self.summary, *findings])
 
 
 @dataclass
@@ -131,14 +131,14 @@ class Candidates(Generic[E]):
     def note(self, what: str, places: NDArray[np.intp], warning: bool = False) -> None:
         """Note examples as findings."""
         first = [self.examples[int(i)].origin for i in places[:3]]
-        self.counts.found.append(Found("", what, self.kind.unit, len(places), first, warning))
+        self.counts.found.append(Finding("", what, self.kind.unit, len(places), first, warning))
 
     def leave_out(self, places: NDArray[np.intp], rule: str) -> None:
         """Leave examples out, and count them."""
-        kept = np.setdiff1d(np.arange(len(self.examples)), places, assume_unique=True)
+        remaining = np.setdiff1d(np.arange(len(self.examples)), places, assume_unique=True)
         self.counts.leave_out(rule, len(places))
-        self.counts.kept = len(kept)
-        self.examples, self.hashes = select(self.examples, kept), self.hashes[kept]
+        self.counts.kept = len(remaining)
+        self.examples, self.hashes = select(self.examples, remaining), self.hashes[remaining]
 
     def find_repeats(self, drop: bool) -> None:
         """Note repeated examples, and leave them out if `drop`."""
@@ -159,11 +159,11 @@ class Candidates(Generic[E]):
 def open_splits(
     data: Source,
     reader: Reader[E],
-    given: Mapping[str, Sequence[E]] | None = None,
+    examples: Mapping[str, Sequence[E]] | None = None,
     halve: Callable[[E], tuple[E, E, str]] | None = None,
     has_classes: Callable[[Sequence[E]], bool] | None = None,
 ) -> Splits[E]:
-    """Read every split: from files, a data set of the Hub, or the `given` examples in memory.
+    """Read every split: from files, a data set of the Hub, or `examples` in memory.
 
     `halve` cuts an only training example into one to train on and one to validate on, and says so. `has_classes` says
     whether labels are classes, which are held out in their shares; by default all labels are.
@@ -171,14 +171,14 @@ def open_splits(
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
     """
-    if given is None and data.origin == "memory":
+    if examples is None and data.origin == "memory":
         raise DataError(data.not_kept)
     splits: Splits[E] = Splits({}, columns=reader.columns)
-    if given is not None:
-        names = {split: [split] for split in ("train", "valid", "test") if split in given}
-        splits.columns = getattr(given["train"], "columns", {})
+    if examples is not None:
+        names = {split: [split] for split in ("train", "valid", "test") if split in examples}
+        splits.columns = getattr(examples["train"], "columns", {})
         data = data.model_copy(update={"in_memory": None, **names})
-        reader = replace(reader, read=lambda files, findings: taken(given[files[0]], findings), again=False)
+        reader = replace(reader, read=lambda files, findings: merge_findings(examples[files[0]], findings), again=False)
     elif data.origin == "hub":
         data, reader, splits.remarks = of_hub(data, reader)
 
@@ -189,12 +189,12 @@ def open_splits(
         if halve is not None and len(train.examples) == 1:
             train, valid = _halved(train, halve)
         else:
-            kept = train.examples
-            shares = len(kept) > 0 and is_stratified(kept) and (has_classes is None or has_classes(kept))
-            valid = _held_out(train, data.valid, data.labelled, shares)
+            stratified = bool(train.examples) and is_stratified(train.examples)
+            stratified = stratified and (has_classes is None or has_classes(train.examples))
+            valid = _held_out(train, data.valid, data.labelled, stratified)
         parts = {"train": train, "valid": valid}
     for split, files in (("valid", data.valid), ("test", data.test)):
-        if isinstance(files, list):  # what is held out shares no group, or that is said
+        if isinstance(files, list):  # held-out examples share no group with training ones, or a remark says so
             parts[split] = Candidates.read(split, files, reader, data)
             parts[split].find_repeats(drop=False)
             _find_overlap(train, parts[split], split, data.overlap == "drop")
@@ -228,22 +228,22 @@ def _halved(train: Candidates[E], halve: Callable[[E], tuple[E, E, str]]) -> tup
     return halves
 
 
-def _held_out(train: Candidates[E], wanted: int | None, labelled: bool, shares: bool) -> Candidates[E]:
-    """The validation set made of about `wanted` of the training examples (None: the usual number)."""
+def _held_out(train: Candidates[E], count: int | None, labelled: bool, stratified: bool) -> Candidates[E]:
+    """The validation set made of about `count` of the training examples (None: the usual number)."""
     kind, unit, side = train.kind, train.kind.unit, train.kind.group_name()
-    if wanted is None:
-        wanted = default_held_out(len(train.examples), labelled)
-    out = np.flatnonzero(hold_out(train.examples, train.hashes, wanted, shares))
+    if count is None:
+        count = default_held_out(len(train.examples), labelled)
+    out = np.flatnonzero(hold_out(train.examples, train.hashes, count, stratified))
     valid = Candidates(kind, select(train.examples, out), Counts(len(out), {}, len(out), train.counts.unit))
     train.leave_out(out, _HELD_OUT)
-    held = f"{counted(len(out), unit)} {_HELD_OUT}"
+    what = f"{counted(len(out), unit)} {_HELD_OUT}"
     if len(valid.shared(train)):
         copies = f"are copies of training {unit}s, since each label has one {side} only: scores on them say nothing"
-        valid.remarks.append(f"warning: {held} {copies} about other {unit}s; give more, or validation files")
+        valid.remarks.append(f"warning: {what} {copies} about other {unit}s; give more, or validation files")
     else:
         equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
-        alike = _ALIKE if len(out) and shares else ""
-        valid.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
+        alike = _ALIKE if len(out) and stratified else ""
+        valid.remarks.append(f"{what} by a hash of the {side}{alike}; {equal} stay together")
     return valid
 
 
@@ -274,34 +274,34 @@ def default_held_out(count: int, labelled: bool) -> int:
 
 
 def hold_out(
-    examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int, shares: bool | None = None
+    examples: Sequence[E], hashes: NDArray[np.uint64], count: int, stratified: bool | None = None
 ) -> NDArray[np.bool_]:
-    """Mask of about `wanted` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
+    """Mask of about `count` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
 
-    Groups stay together, and the choice does not depend on the order of the file. Without labels, or if `shares` is
+    Groups stay together, and the choice does not depend on the order of the file. Without labels, or if `stratified` is
     False, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as
-    whole groups fit into `wanted`, and no label loses its last group. If all labels have one group only, copies of
+    whole groups fit into `count`, and no label loses its last group. If all labels have one group only, copies of
     training examples are held out.
 
     Raises:
         DataError: There is one group only, or no label has two examples.
     """
-    if wanted <= 0 or len(examples) < 2:
-        return _smallest(hashes[:, 0], wanted)
+    if count <= 0 or len(examples) < 2:
+        return _smallest(hashes[:, 0], count)
     kind, unit = type(examples[0]), examples[0].unit
     keys = kind.of_groups(hashes)
     if (keys == keys[0]).all():
         what = f"have the same {kind.group_name()}" if kind.group_name() != unit else "are equal"
         raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")
-    if not (is_stratified(examples) if shares is None else shares):
-        return _smallest(keys, wanted)
+    if not (is_stratified(examples) if stratified is None else stratified):
+        return _smallest(keys, count)
     sets, numbers = strata_in(examples)
     out = np.zeros(len(keys), dtype=bool)
-    out[_in_shares(sets, numbers, keys, wanted, 1)] = True
+    out[_in_shares(sets, numbers, keys, count, 1)] = True
     if not out.any():
         copies = np.flatnonzero(_first(combined(hashes)) < np.arange(len(hashes)))
         each = np.arange(len(copies), dtype=np.uint64)
-        out[copies[_in_shares(sets, numbers[copies], each, wanted, 0)]] = True
+        out[copies[_in_shares(sets, numbers[copies], each, count, 0)]] = True
     if not out.any():
         numbers_too = all(is_float(str(label)) for labels in sets for label in labels)
         hint = "; if the labels are numbers to predict, set data.target=number" * numbers_too
@@ -321,36 +321,37 @@ def strata_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64
 
 
 def _in_shares(
-    strata: Sequence[LabelSet], numbers: NDArray[np.int64], keys: NDArray[np.uint64], wanted: int, least: int
+    strata: Sequence[LabelSet], numbers: NDArray[np.int64], keys: NDArray[np.uint64], num_wanted: int, minimum_left: int
 ) -> NDArray[np.intp]:
-    """Indices of about `wanted` examples, groups with equal keys together; `least` groups of each label are left.
+    """Indices of about `num_wanted` examples, groups with equal keys together, with `minimum_left` of each label left.
 
     `numbers` are those of the examples' `strata`.
     """
     distinct, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    own = np.empty(len(distinct), dtype=np.int64)  # the stratum of each group: the labels of all its examples
-    own[groups] = numbers
-    known = {labels: n for n, labels in enumerate(strata)}
-    several = np.flatnonzero(np.isin(groups, groups[numbers != own[groups]]))
+    stratum_of_group = np.empty(len(distinct), dtype=np.int64)  # the labels of all examples of a group
+    stratum_of_group[groups] = numbers
+    numbers_of = {labels: n for n, labels in enumerate(strata)}
+    several = np.flatnonzero(np.isin(groups, groups[numbers != stratum_of_group[groups]]))
     joined: dict[int, set[str]] = {}
     for group, number in zip(groups[several].tolist(), numbers[several].tolist(), strict=True):
         joined.setdefault(group, set()).update(strata[number])
     for group, each in joined.items():
-        own[group] = known.setdefault(tuple(sorted(each)), len(known))
-    labels = list(known)
+        stratum_of_group[group] = numbers_of.setdefault(tuple(sorted(each)), len(numbers_of))
+    labels = list(numbers_of)
     left: Counter[str] = Counter()
-    for of_stratum, count in zip(labels, np.bincount(own, minlength=len(known)).tolist(), strict=True):
+    for of_stratum, count in zip(labels, np.bincount(stratum_of_group, minlength=len(labels)).tolist(), strict=True):
         left.update(dict.fromkeys(of_stratum, count))
-    order = _in_turns(_mixed(distinct, 0), labels, own, 0, sizes)
-    spare = order[np.array([all(left[label] > least for label in each) for each in labels])[own[order]]]
+    order = _in_turns(_mixed(distinct, 0), labels, stratum_of_group, 0, sizes)
+    has_spare = np.array([all(left[label] > minimum_left for label in each) for each in labels])
+    spare = order[has_spare[stratum_of_group[order]]]
     chosen: list[int] = []
     for group in spare.tolist():
-        if not wanted:
+        if not num_wanted:
             break
-        if sizes[group] <= wanted and all(left[label] > least for label in labels[own[group]]):
+        if sizes[group] <= num_wanted and all(left[label] > minimum_left for label in labels[stratum_of_group[group]]):
             chosen.append(group)
-            left.subtract(labels[own[group]])
-            wanted -= int(sizes[group])
+            left.subtract(labels[stratum_of_group[group]])
+            num_wanted -= int(sizes[group])
     if not chosen and len(spare):  # none fits: the smallest
         chosen = [int(spare[sizes[spare].argmin()])]
     return np.flatnonzero(np.isin(groups, chosen))
@@ -404,8 +405,8 @@ def _in_turns(
     """The indices of items in the order of their keys, strata taking turns so that each has its share of the sizes."""
     used, stratum = np.unique(numbers, return_inverse=True)
     names = [LABELS.key(strata[i]) for i in used]
-    # What comes before an item of its stratum, and a share u of the item, drawn for each stratum so that rare ones
-    # take turns, is its place.
+    # The place of an item is the size of its stratum before it, plus a share u of the item. u is drawn for each
+    # stratum, so that rare strata take turns.
     shifts = (_mixed(hashes_of(name.encode() for name in names), seed) >> np.uint64(11)).astype(np.float64) / 2**53
     place = np.empty(len(keys))
     for number, shift in enumerate(shifts):
@@ -439,12 +440,12 @@ def _first(hashes: Hashes) -> NDArray[np.intp]:
     return np.asarray(first[inverse])
 
 
-def _smallest(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
-    """Mask of at least `wanted` hashes, the smallest ones and all that equal these."""
-    last = min(wanted, len(hashes)) - 1
+def _smallest(hashes: Hashes, count: int) -> NDArray[np.bool_]:
+    """Mask of at least `count` hashes, the smallest ones and all that equal these."""
+    last = min(count, len(hashes)) - 1
     return hashes <= np.partition(hashes, last)[last] if last >= 0 else np.zeros(len(hashes), dtype=bool)
 
 
 def _mixed(hashes: Hashes, seed: int) -> Hashes:
-    """Numbers that look random and follow from hashes and a seed."""
+    """Pseudorandom numbers that follow from hashes and a seed."""
     return mixed(hashes + np.full(1, (seed + 1) * int(STEP) % 2**64, np.uint64))

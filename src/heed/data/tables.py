@@ -46,7 +46,7 @@ def described(value: Any) -> str:
 
 
 def has_items(value: Any) -> bool:
-    """True for a list, an array and whatever else has items to go through; not for a single number of NumPy."""
+    """True for a list, an array or another iterable; not for a single number of NumPy."""
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
@@ -62,15 +62,15 @@ def load_json(text: str) -> Any:
         ValueError: The text is not JSON.
         RecursionError: The value is nested too deeply.
     """
-    return json.loads(text, object_pairs_hook=_once)
+    return json.loads(text, object_pairs_hook=_unique_keys)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         raise RepeatedKeyError(f"the key '{next(key for key in keys if keys.count(key) > 1)}' occurs twice")
-    return made
+    return values
 
 
 E = TypeVar("E")
@@ -154,10 +154,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of an example: the column `given` for it (the option `data.columns.NAME`), and its usual names."""
+    """A field of an example: the column specified for it (the option `data.columns.NAME`), and its usual names."""
 
     name: str
-    given: Column = None
+    column: Column = None
     usual: Sequence[str] = ()  # most reliable first; by default its own name
 
     @property
@@ -181,7 +181,7 @@ class Table:
     """Plural name of its rows, for messages."""
     option = "data.columns.{}=NAME"
     """How the column of a field is chosen, for messages."""
-    said: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     """Remarks on its form."""
     header: bool | None = True
     """True if its columns have names, or none are expected."""
@@ -231,7 +231,7 @@ class Table:
         import pandas as pd
 
         try:
-            table = HeldTable(pd.read_parquet(path), path.name, (), findings)
+            table = PythonTable(pd.read_parquet(path), path.name, (), findings)
         except ImportError:
             raise ConfigError(f"'{path}' is read with pyarrow; install it: pip install pyarrow") from None
         except (OSError, ValueError) as error:
@@ -243,10 +243,10 @@ class Table:
         """All rows, unusable ones included."""
         raise NotImplementedError
 
-    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
+    def facts(self, labels: Collection[str] = (), specified: Collection[Column] = ()) -> list[Facts]:
         """Statistics of the columns, by which they are recognised; from the beginning of a file.
 
-        `known` are the labels of the training set, `given` columns that decide whether names or numbers are used.
+        `labels` are those of the training set, `specified` columns that decide whether names or numbers are used.
         """
         raise NotImplementedError
 
@@ -282,19 +282,19 @@ class Table:
         recognise: Recognise | None = None,
         *,
         trained: bool = False,
-        known: Collection[str] = (),
-        least: int = FEW,
+        labels: Collection[str] = (),
+        minimum_rows: int = FEW,
     ) -> str:
-        """Set the column of each field: the given one, else one with a usual name, else a recognised one.
+        """Set the column of each field: the specified one, else one with a usual name, else a recognised one.
 
         Args:
             fields: The fields.
-            recognise: Finds the columns of all fields by facts, given those that are known; or returns why it cannot.
+            recognise: Finds the columns of all fields by facts and the known columns; or returns why it cannot.
                 By default fields without a column have the columns that are left, if these are as many.
-            trained: True if the given columns are those of a training set, which a table that names its columns must
-                have.
-            known: The labels of the training set.
-            least: Rows below which nothing is recognised; reading them then reports what is missing.
+            trained: True if the specified columns are those of a training set, which a table that names its columns
+                must have.
+            labels: The labels of the training set.
+            minimum_rows: Rows below which nothing is recognised; reading them then reports what is missing.
 
         Returns:
             A remark on the form of the table and recognised columns, or "".
@@ -302,46 +302,46 @@ class Table:
         Raises:
             DataError: A column is missing or unclear; the message lists the columns and names the option to set.
         """
-        given, columns = self.given(fields, trained), dict[str, Column]()
-        for number, one in enumerate(fields):
-            able = (name for name in one.names if name in self.names)
-            able = (name for name in able if not {name, self.names.index(name)} & {*given.values()})
-            column = next(able, None) if given[one.name] is None else given[one.name]
-            columns[one.name] = self.place_of(column, number)
-        self.columns = {field: field if one is None else one for field, one in columns.items()}
-        if None not in columns.values() or self.judged < least:
-            return "; ".join(self.said)
-        facts = [] if recognise is None else self.facts(known, [one for one in given.values() if one is not None])
-        names = [one.name for one in facts] or [*self.names]
-        if any(one is not None and columns[field] not in names for field, one in given.items()):
-            return "; ".join(self.said)  # reading the rows reports the missing column
-        columns = {field: one if one in names else None for field, one in columns.items()}
-        open_ = [one for one in fields if columns[one.name] is None]
-        rest = [name for name in names if name not in columns.values()]
+        specified, columns = self.specified(fields, trained), dict[str, Column]()
+        for number, field in enumerate(fields):
+            usual = (name for name in field.names if name in self.names)
+            usual = (name for name in usual if not {name, self.names.index(name)} & {*specified.values()})
+            column = next(usual, None) if specified[field.name] is None else specified[field.name]
+            columns[field.name] = self.place_of(column, number)
+        self.columns = {name: name if column is None else column for name, column in columns.items()}
+        if None not in columns.values() or self.judged < minimum_rows:
+            return "; ".join(self.remarks)
+        facts = [] if recognise is None else self.facts(labels, [c for c in specified.values() if c is not None])
+        names = [column.name for column in facts] or [*self.names]
+        if any(column is not None and columns[name] not in names for name, column in specified.items()):
+            return "; ".join(self.remarks)  # reading the rows reports the missing column
+        columns = {name: column if column in names else None for name, column in columns.items()}
+        open_ = [field for field in fields if columns[field.name] is None]
+        unused = [name for name in names if name not in columns.values()]
         chosen: Mapping[str, int | str] | str = ""
         if recognise is not None:
             chosen = recognise(facts, columns)
-        elif len(rest) == len(open_):
-            chosen = dict(zip((one.name for one in open_), rest, strict=True))
+        elif len(unused) == len(open_):
+            chosen = dict(zip((field.name for field in open_), unused, strict=True))
         if isinstance(chosen, str):
             name, *others = dict.fromkeys(open_[0].names)
             lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
-            why = f": {chosen}" if chosen else lacks + nearest(name, map(str, rest))
-            options = " and ".join(self.option.format(one.name) for one in open_)
+            why = f": {chosen}" if chosen else lacks + nearest(name, map(str, unused))
+            options = " and ".join(self.option.format(field.name) for field in open_)
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
             choose, hint = (f"its {self.column_word}s are", self.hint) if trained else (choose, "")
             listed = listing(facts) or ", ".join(map(shown, names))
             raise DataError(f"{self.called}{why}; {choose} {listed}{self.numbered}{hint}")
         self.columns |= chosen
-        said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
-        label = next((one for one in facts if one.name == chosen.get("label")), None)
+        parts = [f"{field.name} is {shown(self.columns[field.name])}" for field in fields]
+        label = next((column for column in facts if column.name == chosen.get("label")), None)
         if label is not None and isinstance(self.path, Path):
-            said[-1] += f" ({label.counted(self.whole)})"
-        return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{self.numbered}{self.other}"))
+            parts[-1] += f" ({label.counted(self.whole)})"
+        return "; ".join((*self.remarks, f"{self.column_word}s: {', '.join(parts)}{self.numbered}{self.other}"))
 
-    def given(self, fields: Sequence[Field], trained: bool) -> dict[str, Column]:
-        """The columns of fields that count as given; arguments and errors as for `choose`."""
-        return self.of_training(fields) if trained else {one.name: one.given for one in fields}
+    def specified(self, fields: Sequence[Field], trained: bool) -> dict[str, Column]:
+        """The columns that are specified for fields, or None; arguments and errors as for `choose`."""
+        return self.of_training(fields) if trained else {field.name: field.column for field in fields}
 
     def place_of(self, column: Column, number: int) -> Column:
         """The column of the field `number`; None if it is unknown."""
@@ -350,29 +350,29 @@ class Table:
     def of_training(self, fields: Sequence[Field]) -> dict[str, Column]:
         """Field -> its column in a table that a run reads after its training.
 
-        It is the given one, else one with a usual name of the field. Names are as if not given (None) if the table does
-        not name its columns.
+        It is the specified one, else one with a usual name of the field. A specified name counts as None if the table
+        does not name its columns.
 
         Raises:
-            DataError: The table names its columns, and none is called so.
+            DataError: The table names its columns, and none has such a name.
         """
-        names = {one.name: (one.given, *one.names) for one in fields if isinstance(one.given, str)}
-        found = {field: next((one for one in every if one in self.names), None) for field, every in names.items()}
-        absent = [every[0] for field, every in names.items() if found[field] is None]
+        names = {field.name: (field.column, *field.names) for field in fields if isinstance(field.column, str)}
+        columns = {field: next((name for name in every if name in self.names), None) for field, every in names.items()}
+        absent = [every[0] for field, every in names.items() if columns[field] is None]
         if absent and self.is_named(every[0] for every in names.values()):
             word = self.column_word
             raise DataError(
                 f"{self.called} has no {word} '{absent[0]}', which this run was trained on; its {word}s: "
                 f"{', '.join(self.names)}; rename the column that corresponds to it"
             )
-        return {one.name: one.given for one in fields} | (dict.fromkeys(names) if absent else found)
+        return {field.name: field.column for field in fields} | (dict.fromkeys(names) if absent else columns)
 
     def is_named(self, names: Iterable[str]) -> bool:
         """True if the columns of the table have names, of which some may be these."""
         return bool(self.names)
 
-    def made(self, make: Callable[[Row], E | None]) -> Iterator[E]:
-        """The examples made of usable rows; the others are counted."""
+    def usable(self, make: Callable[[Row], E | None]) -> Iterator[E]:
+        """The results of `make` for usable rows; the others are counted."""
         return self.findings.usable(self.rows(), make)
 
 
@@ -436,9 +436,9 @@ class CsvTable(Table):
         self.head = Head.of(path, findings)
         self.whole = self.head.whole
         rows = self.head.rows(usual)
-        named = bool(expected) and bool(rows) and all(one in rows[0] for one in expected)
-        found = usual if fixed or named else self.head.separator(usual)
-        self.separator, self.recognised = found or usual, found is not None
+        named = bool(expected) and bool(rows) and all(name in rows[0] for name in expected)
+        separator = usual if fixed or named else self.head.separator(usual)
+        self.separator, self.recognised = separator or usual, separator is not None
         self.has_quotes = self.separator != "\t"
         """True if quotes enclose cells."""
         rows = self.head.rows(self.separator)
@@ -448,7 +448,7 @@ class CsvTable(Table):
         self.header = None
         """True if the first line names the columns; None if it does so only where a column is given by name."""
         if self.separator != usual:
-            self.said = [f"columns separated by {SEPARATORS[self.separator]}"]
+            self.remarks = [f"columns separated by {SEPARATORS[self.separator]}"]
         self._places: dict[str, int] = {}
 
     def at(self, row: Row, field: str) -> str:
@@ -472,13 +472,13 @@ class CsvTable(Table):
     def judged(self) -> int:  # type: ignore[override]
         return len(self.sample) - self.has_header if self.recognised else 0
 
-    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
+    def facts(self, labels: Collection[str] = (), specified: Collection[Column] = ()) -> list[Facts]:
         """The first line is a header if it looks like one or a column is given by name."""
         if self.header is None:
-            self.header = any(isinstance(one, str) for one in given) or self.has_header
-        by_name = self.header and self.named and not any(isinstance(one, int) for one in given)
+            self.header = any(isinstance(column, str) for column in specified) or self.has_header
+        by_name = self.header and self.named and not any(isinstance(column, int) for column in specified)
         names = self.sample[0] if by_name else range(len(self.sample[0]))
-        return facts_of(self.sample[1:] if self.header else self.sample, names, known)
+        return facts_of(self.sample[1:] if self.header else self.sample, names, labels)
 
     def rows(self) -> Iterator[Row]:
         by_name = any(isinstance(column, str) for column in self.columns.values())
@@ -504,7 +504,7 @@ class CsvTable(Table):
                     f"selects the {field} column, by name or by number from 0{self.hint}"
                 )
             if first.count(name) > 1:
-                twins = " and ".join(str(n) for n, one in enumerate(first) if one == name)
+                twins = " and ".join(str(n) for n, column_name in enumerate(first) if column_name == name)
                 what = f"names two columns '{name}' ({twins}, counted from 0)"
                 raise DataError(f"'{self.path}' line 1 {what}; rename one, or give the column by number")
         return {field: first.index(name) if isinstance(name, str) else name for field, name in self.columns.items()}
@@ -515,9 +515,9 @@ class CsvTable(Table):
             return row.cells[place]  # type: ignore[no-any-return]
         shown = f"{counted(len(row.cells), 'column')} ({' | '.join(row.cells)[:40]!r})"
         what = f"the {field} in column {place} (counted from 0) is missing"
-        least = f"expected at least {place + 1}: {what}" if place >= 0 else what
+        requirement = f"expected at least {place + 1}: {what}" if place >= 0 else what
         end = f"; columns are separated by {SEPARATORS[self.separator]}{self.hint if len(row.cells) < 2 else ''}"
-        raise row.bad(f"no column {place}", f"{row.where} has {shown}, {least}{end}")
+        raise row.bad(f"no column {place}", f"{row.where} has {shown}, {requirement}{end}")
 
 
 class JsonTable(Table):
@@ -536,15 +536,15 @@ class JsonTable(Table):
         if self.items is not None:
             self.things, self.line = "items", f"{self.called} item "
         objects = self.head.objects if self.items is None else self.items[:_LINES]
-        self.objects = [flat(one) for one in objects if isinstance(one, dict)]
+        self.objects = [flat(value) for value in objects if isinstance(value, dict)]
         self.whole, self.judged = self.head.whole, len(self.objects)
         self.first = self.objects[0] if self.objects else {}
-        counts = Counter(name for one in self.objects for name in one)  # in the order in which they come
+        counts = Counter(name for value in self.objects for name in value)  # in the order in which they come
         self.names = [name for name, count in counts.items() if 2 * count >= len(self.objects)]
 
-    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        names = dict.fromkeys(name for one in self.objects for name in one)
-        return [Facts.of(name, [one.get(name) for one in self.objects], known) for name in names]
+    def facts(self, labels: Collection[str] = (), specified: Collection[Column] = ()) -> list[Facts]:
+        names = dict.fromkeys(name for item in self.objects for name in item)
+        return [Facts.of(name, [item.get(name) for item in self.objects], labels) for name in names]
 
     def rows(self) -> Iterator[Row]:
         names = [str(column) for _, column in sorted(self.columns.items(), key=_is_usual)]
@@ -574,7 +574,7 @@ class JsonTable(Table):
         if not isinstance(value, dict):
             fields = f" with the field{'s' * (len(names) > 1)} {' and '.join(map(shown, names))}" if names else ""
             raise row.bad("not a JSON object", f"{row.where} is {described(value)}, expected an object{fields}")
-        cells: dict[str, Any] = flat(value) if any("." in one and one not in value for one in names) else value
+        cells: dict[str, Any] = flat(value) if any("." in field and field not in value for field in names) else value
         for name in names:
             if name not in cells:
                 raise row.bad(f"no field '{name}'", f"{row.where} has no field '{name}'{suggest(name, cells)}")
@@ -602,15 +602,16 @@ def _items(head: Head, findings: Findings) -> list[Any] | None:
             return None  # reading the lines reports why
         raise DataError(f"'{head.path}' is not JSON: {error}; expected an array of objects") from None
     items = value.get("data") if isinstance(value, dict) else value
-    if not isinstance(items, list) or not any(isinstance(one, dict) for one in items):
+    if not isinstance(items, list) or not any(isinstance(item, dict) for item in items):
         return None
-    findings.take_over(of_text)
+    findings.merge(of_text)
     return items
 
 
 def flat(value: dict[str, Any]) -> dict[str, Any]:
     """An object with its own fields and those of nested objects, named as in "translation.en"."""
-    inside = {f"{name}.{part}": v for name, one in value.items() if isinstance(one, dict) for part, v in one.items()}
+    nested = {name: fields for name, fields in value.items() if isinstance(fields, dict)}
+    inside = {f"{name}.{part}": v for name, fields in nested.items() for part, v in fields.items()}
     return {**value, **inside} if inside else value
 
 
@@ -627,9 +628,9 @@ class ColumnTable(Table):
     def first(self) -> Mapping[str, Any]:  # type: ignore[override]
         return {name: value for i, name in enumerate(self.names) for value in islice(self.column(i), 1)}
 
-    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
+    def facts(self, labels: Collection[str] = (), specified: Collection[Column] = ()) -> list[Facts]:
         names: Sequence[int | str] = self.names or range(self.width)
-        return [Facts.of(name, islice(self.column(i), self.judged), known) for i, name in enumerate(names)]
+        return [Facts.of(name, islice(self.column(i), self.judged), labels) for i, name in enumerate(names)]
 
     def chosen(self) -> dict[str, list[Any]]:
         """The values of each field."""
@@ -642,12 +643,12 @@ class ColumnTable(Table):
             DataError: There is no such column; the message lists or suggests columns.
         """
         for name, column in sorted(self.columns.items(), key=_is_usual):
-            able = self.names or range(self.width)
-            if column not in able:
-                listed = f"; its columns: {', '.join(map(str, able))}"
-                hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, able))
+            names = self.names or range(self.width)
+            if column not in names:
+                listed = f"; its columns: {', '.join(map(str, names))}"
+                hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, names))
                 raise DataError(f"data.columns.{name}: {self.path or self.called} has no column {shown(column)}{hint}")
-        return {one: self.names.index(one) if isinstance(one, str) else one for one in self.columns.values()}
+        return {c: self.names.index(c) if isinstance(c, str) else c for c in self.columns.values()}
 
     def rows(self) -> Iterator[Row]:
         places = self.places()
@@ -656,7 +657,7 @@ class ColumnTable(Table):
             yield Row(self, number, dict(zip(places, values, strict=True)))
 
 
-class HeldTable(ColumnTable):
+class PythonTable(ColumnTable):
     """Data passed in Python, in any of the forms that `heed.data.readers` lists."""
 
     column: Callable[[int], list[Any]]
@@ -675,7 +676,7 @@ class HeldTable(ColumnTable):
         keys = column_names(data)
         by_position = isinstance(data, tuple) and len(data) == len(shape) > 1
         # Columns such as (texts, labels) are no tuples, as rows may be.
-        by_position = by_position and all(is_list(one) and not isinstance(one, tuple) for one in data)
+        by_position = by_position and all(is_list(column) and not isinstance(column, tuple) for column in data)
         if keys is not None or by_position:
             places: Sequence[Any] = range(len(data)) if keys is None else keys
             sizes = [len(data[place]) for place in places] if isinstance(data, Mapping | tuple) else [len(data)]
@@ -698,23 +699,23 @@ class HeldTable(ColumnTable):
 
     def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
         """A list of rows, all dicts or all of the same width; single values become rows."""
-        one = f"({', '.join(shape)})" if len(shape) > 1 else "".join(shape) or "row"
+        row_form = f"({', '.join(shape)})" if len(shape) > 1 else "".join(shape) or "row"
         if isinstance(data, str | bytes | Mapping) or not has_items(data):
-            forms = f"a data frame, a list of {one}{'s' if len(shape) < 2 else ''}, or a dict of columns"
+            forms = f"a data frame, a list of {row_form}{'s' if len(shape) < 2 else ''}, or a dict of columns"
             raise DataError(f"{self.split} is {described(data)}, expected {forms}")
         rows = values_of(data)
         if not shape:
             rows = [values_of(row) if hasattr(row, "shape") else row for row in rows]
         dicts, is_row = bool(rows) and isinstance(rows[0], Mapping), bool(rows) and _is_row(rows[0])
         width, tuples = len(rows[0]) if is_row else len(shape), len(shape) > 1 or (not shape and is_row)
-        one = one if shape else f"{width} numbers"
+        row_form = row_form if shape else f"{width} numbers"
         for i, row in enumerate(rows if dicts or tuples else ()):
             if not (isinstance(row, Mapping) if dicts else _is_row(row)):
-                expected = f"a dict with the fields {', '.join(map(repr, rows[0]))}" if dicts else one
+                expected = f"a dict with the fields {', '.join(map(repr, rows[0]))}" if dicts else row_form
                 raise DataError(f"{self.where(i)} is {described(row)}, expected {expected}")
             if not dicts and (len(row) != width or width < len(shape)):
                 has = f"{counted(len(row), 'value')} ({row!r:.60})"
-                raise DataError(f"{self.where(i)} has {has}, expected {one}")
+                raise DataError(f"{self.where(i)} has {has}, expected {row_form}")
         return rows if dicts or tuples else [(value,) for value in rows]
 
     def _values_of(self, rows: Sequence[Mapping[Any, Any]], key: Any) -> list[Any]:
@@ -747,25 +748,25 @@ class HubTable(ColumnTable):
     def __init__(self, name: str, split: str, data: Any, findings: Findings) -> None:
         """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
         super().__init__(findings, name, f"{name} split {split} row ", f"{split}:")
-        self.pictures = [column for column, one in data.features.items() if type(one).__name__ == "Image"]
+        self.pictures = [column for column, feature in data.features.items() if type(feature).__name__ == "Image"]
         """Names of the columns of pictures."""
         for column in self.pictures:
             data = data.cast_column(column, type(data.features[column])(decode=False))
         self.split, self.data, self.names, self.width = split, data, [*data.features], len(data.features)
         texts = ("string", "large_string")
-        self.texts = [name for name, one in data.features.items() if getattr(one, "dtype", "") in texts]
-        self.classes = [column for column, one in data.features.items() if hasattr(one, "int2str")]
+        self.texts = [name for name, feature in data.features.items() if getattr(feature, "dtype", "") in texts]
+        self.classes = [column for column, feature in data.features.items() if hasattr(feature, "int2str")]
         """Names of the columns of class numbers."""
 
     def column(self, place: int) -> Iterable[Any]:
         name = self.names[place]
-        chunks = self.data.select_columns([name]).iter(_TOGETHER)
+        chunks = self.data.select_columns([name]).iter(_CHUNK_ROWS)
         way = _way(self.data.features[name], name in self.texts)
         return (way(value) for chunk in chunks for value in chunk[name])
 
 
 def _is_usual(column: tuple[str, object]) -> bool:
-    """True for a field and the column of its name, which is missed after those that the user gave."""
+    """True for a field whose column has its name: a missing one is reported after columns that the user specified."""
     return column[0] == column[1]
 
 
@@ -853,7 +854,7 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
         yield (line.text if isinstance(line, BadLine) else line) + "\n"
 
 
-_TOGETHER = 256
+_CHUNK_ROWS = 256
 _LINES = 10_000
 _CHARACTERS = 1 << 22
 
@@ -887,11 +888,11 @@ class Head:
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
         """The lines that are JSON objects."""
-        found = list[Any]()
+        values = list[Any]()
         for line in self.filled:
             with suppress(ValueError, RecursionError):
-                found.append(json.loads(line))
-        return [one for one in found if isinstance(one, dict)]
+                values.append(json.loads(line))
+        return [value for value in values if isinstance(value, dict)]
 
     def rows(self, separator: str) -> list[list[str]]:
         """The lines as rows; quotes have no meaning in tab-separated ones."""

@@ -46,10 +46,10 @@ _ENDLESS = 1 << 28
 """Bytes of a line that is too long after which reading stops: a compressed file may have a line without end."""
 MARK = "\ufeff"
 MARKED = "byte-order mark, left out"
-_UNSEEN = "\u200b"
+_ZERO_WIDTH_SPACE = "\u200b"
 _LF = ord("\n")
-_ODD = MARK.encode(), _UNSEEN.encode(), b"\r", b"\0"
-"""What a line may contain that is noted or refused."""
+_SPECIAL_BYTES = MARK.encode(), _ZERO_WIDTH_SPACE.encode(), b"\r", b"\0"
+"""Bytes in a line that are noted or refused."""
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
@@ -68,7 +68,7 @@ _TMX = (
     "k.endswith('lang')], ' '.join(''.join(v.find('seg').itertext()).split())) for v in u.iter('tuv'))), sep='\\t') "
     "for u in E.parse(sys.argv[1]).iter('tu')]\""
 )
-"""What a translation memory is, with the command that prints its units, to be followed by the name of the file."""
+"""Message about a translation memory, with the command that prints its units; the name of the file follows."""
 
 
 def ending_of(path: Path) -> str:
@@ -122,10 +122,10 @@ def lines_of(
 
 
 def unless_bad(item: T | BadLine) -> T:
-    """A line, or what was made of it.
+    """The item, if it is not a bad line.
 
     Raises:
-        BadLine: It cannot be used.
+        BadLine: It is.
     """
     if isinstance(item, BadLine):
         raise item
@@ -141,7 +141,7 @@ class _Lines:
         self._is_file, self._path = path is not None, path or Path("stdin")
         self._where = self._path if root is None else root
         self._inside = "" if root is None else f"{self._path.relative_to(root)}:"
-        self._most = findings.max_line
+        self._max_line = findings.max_line
         self._encoding = findings.encoding
         """The encoding of lines that are not UTF-8."""
         self._returns = False  # True if CR alone ends lines
@@ -176,7 +176,7 @@ class _Lines:
         self._note_ends()
 
     def _refuse_change(self, before: os.stat_result | None) -> None:
-        """Refuse a file that changed since it was opened: the same lines could not be read again."""
+        """Refuse a file that changed since it was opened: its lines could not be read again."""
         if before is None or not stat.S_ISREG(before.st_mode):
             return
         try:
@@ -192,14 +192,15 @@ class _Lines:
 
     def _lines(self, file: Any) -> Iterator[str | BadLine]:
         start = file.peek(_CHUNK)
-        self._refuse_what_is_no_text(start)
+        self._refuse_other_formats(start)
         self._returns = start.count(b"\r") - start.count(b"\r\n") > start.count(b"\n")
         if self._returns:
             file = io.BytesIO(file.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-        longest = 4 * self._most + 4  # a character has at most 4 bytes
+        longest = 4 * self._max_line + 4  # a character has at most 4 bytes
         for self.number, raw in enumerate(iter(partial(file.readline, longest), b""), start=1):
             is_ended = raw[-1] == _LF
-            if is_ended and not any(odd in raw for odd in _ODD) and (text := _utf_8(raw)) and len(text) <= self._most:
+            is_plain = is_ended and not any(special in raw for special in _SPECIAL_BYTES)
+            if is_plain and (text := _utf_8(raw)) and len(text) <= self._max_line:
                 yield text if self._exact else text[:-1]
             elif is_ended or len(raw) < longest:
                 yield self._line(raw)
@@ -230,7 +231,7 @@ class _Lines:
     def _note(self, what: str, number: int, count: int = 1) -> None:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
-    def _refuse_what_is_no_text(self, chunk: bytes) -> None:
+    def _refuse_other_formats(self, chunk: bytes) -> None:
         start = chunk[:4_000].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \r\n")  # in UTF-8 or UTF-16
         if start.startswith(b"<") and b"<tmx" in start:
             raise DataError(f"{self.name} is {_TMX} {self.name} > pairs.tsv")
@@ -250,8 +251,8 @@ class _Lines:
             self._crlf += 1
             self._first_crlf = self._first_crlf or self.number
         line = line.removesuffix(b"\r")
-        if _ODD[0] in line:
-            line = line.replace(_ODD[0], b"")
+        if _SPECIAL_BYTES[0] in line:
+            line = line.replace(_SPECIAL_BYTES[0], b"")
             self._note(MARKED, self.number)
         try:
             text = line.decode("utf-8")
@@ -265,9 +266,9 @@ class _Lines:
             where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
             message = f"contains a NUL byte {where}; the file is damaged or not a text file"
             return self._bad("NUL byte", message, text=text)
-        if len(text) > self._most:
+        if len(text) > self._max_line:
             return self._too_long(text)
-        if _UNSEEN in text and not self._exact and is_empty(text):
+        if _ZERO_WIDTH_SPACE in text and not self._exact and is_empty(text):
             self._note("only characters without width, read as a blank line", self.number)
             return ""
         if "\r" in text and not self._exact:
@@ -288,7 +289,7 @@ class _Lines:
         return self._bad("not UTF-8", message, fix=fix, text=line.decode("utf-8", "replace"), colon=True)
 
     def _too_long(self, text: str = "") -> BadLine:
-        rule = f"more than data.max_line {self._most:,} characters"
+        rule = f"more than data.max_line {self._max_line:,} characters"
         return self._bad(rule, f"has {rule}", fix="a larger data.max_line accepts it", text=text)
 
     def _bad(self, rule: str, message: str, *, fix: str = "", text: str = "", colon: bool = False) -> BadLine:
@@ -322,7 +323,7 @@ _QUIET = 0.02
 """Seconds that the first line of a batch from a pipe waits for others."""
 MAX_LINE = 1_000_000
 """Characters that a line may always have, even if `data.max_line` is lower: each line is read by itself."""
-_TOLD = 10
+_MAX_REPORTED = 10
 """Number of bad inputs that are reported one by one."""
 
 
@@ -334,8 +335,8 @@ def _standard_input() -> Any:
         return io.BufferedReader(io.BytesIO(sys.stdin.buffer.read()))
 
 
-def incoming(path: Path | None, findings: Findings, most: int) -> Iterator[list[Numbered]]:
-    """The numbered lines of a file or, without a `path`, of standard input, in batches of at most `most` lines.
+def incoming(path: Path | None, findings: Findings, size: int) -> Iterator[list[Numbered]]:
+    """The numbered lines of a file or, without a `path`, of standard input, in batches of at most `size` lines.
 
     The findings are the policy for lines that cannot be used.
 
@@ -347,10 +348,10 @@ def incoming(path: Path | None, findings: Findings, most: int) -> Iterator[list[
         is_file = stat.S_ISREG(os.stat(path or sys.stdin.buffer.fileno()).st_mode)
     except OSError:  # reading reports a missing file
         is_file = True
-    return in_batches(lines, most) if is_file else _as_they_arrive(lines, most)
+    return in_batches(lines, size) if is_file else _as_they_arrive(lines, size)
 
 
-def _as_they_arrive(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
+def _as_they_arrive(lines: Iterable[Numbered], size: int) -> Iterator[list[Numbered]]:
     """The lines that have come, read by a thread, in batches."""
     arrived: Queue[Any] = Queue(_WAITING)
 
@@ -366,7 +367,7 @@ def _as_they_arrive(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbe
     while True:
         batch = [arrived.get()]
         time.sleep(_QUIET)
-        while len(batch) < most and not arrived.empty():
+        while len(batch) < size and not arrived.empty():
             batch.append(arrived.get())
         end = batch.pop() if isinstance(batch[-1], BaseException) else None
         if batch:
@@ -377,13 +378,13 @@ def _as_they_arrive(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbe
             raise end
 
 
-def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
-    """Batches of at most `most` lines; lines before an error come before it."""
+def in_batches(lines: Iterable[Numbered], size: int) -> Iterator[list[Numbered]]:
+    """Batches of at most `size` lines; lines before an error come before it."""
     batch: list[Numbered] = []
     try:
         for line in lines:
             batch.append(line)
-            if len(batch) == most:
+            if len(batch) == size:
                 yield batch
                 batch = []
     except DataError:
@@ -416,8 +417,8 @@ class InputFindings(Findings):
             tell: Called with the message about a skipped input.
             hint: End of the message about an input that is an error.
         """
-        own = Findings.of(data, strict=True)
-        super().__init__("skip" if skip else "error", own.encoding, max(own.max_line, MAX_LINE), hint=False)
+        policy = Findings.of(data, strict=True)
+        super().__init__("skip" if skip else "error", policy.encoding, max(policy.max_line, MAX_LINE), hint=False)
         self._tell, self._stops = tell, hint
         self.num_bad = 0
         self.bad_places: list[str] = []
@@ -432,6 +433,6 @@ class InputFindings(Findings):
     def count(self, message: str, place: str | int) -> None:
         """Report and count an input that cannot be used."""
         self.num_bad += 1
-        if len(self.bad_places) < _TOLD:
+        if len(self.bad_places) < _MAX_REPORTED:
             self.bad_places.append(str(place))
             self._tell(message)

@@ -18,7 +18,7 @@ from heed.data.text_files import good_lines
 from heed.errors import DataError, counted
 
 
-class FoundVectors(NamedTuple):
+class WordVectors(NamedTuple):
     """The vectors `(found, width)` of the wanted words at `places`, ascending; `read` counts all vectors of the file.
 
     `exact` marks words found as they are; the others were found lower-cased.
@@ -52,7 +52,7 @@ def vector_words(path: Path) -> list[str]:
     return [line.rsplit(" ", width)[0] for _, line in _rows(path)]
 
 
-def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVectors:
+def read_word_vectors(path: Path, words: Sequence[str], width: int) -> WordVectors:
     """The vectors of some words, of `width` numbers each; words may repeat, and "" is never found.
 
     A word is looked up as it is, then lower-cased. If a word has several vectors, the first is used.
@@ -60,23 +60,23 @@ def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVect
     Raises:
         DataError: The file cannot be read, or a line does not have `width` numbers; with file, line and content.
     """
-    wanted = {form for word in words for form in (word, word.lower())}
-    known: dict[str, NDArray[np.float32]] = {}
+    wanted_forms = {form for word in words for form in (word, word.lower())}
+    vectors: dict[str, NDArray[np.float32]] = {}
     read = 0
     for number, line in _rows(path):
         read += 1
         word, _, numbers = line.partition(" ")
         if numbers.count(" ") + 1 != width or not word:
             word, numbers = _with_blanks(path, number, line, width)
-        if word in wanted:
-            known.setdefault(word, _vector(path, number, line, numbers))
+        if word in wanted_forms:
+            vectors.setdefault(word, _vector(path, number, line, numbers))
     if not read:
         raise DataError(f"'{path}' contains no vectors; expected a word and {width} numbers on each line")
-    forms = [word if word in known else word.lower() for word in words]
-    places = [place for place, form in enumerate(forms) if form in known]
-    return FoundVectors(
+    forms = [word if word in vectors else word.lower() for word in words]
+    places = [place for place, form in enumerate(forms) if form in vectors]
+    return WordVectors(
         np.array(places, dtype=np.int64),
-        np.array([known[forms[place]] for place in places], dtype=np.float32).reshape(-1, width),
+        np.array([vectors[forms[place]] for place in places], dtype=np.float32).reshape(-1, width),
         np.array([forms[place] == words[place] for place in places], dtype=bool),
         read,
     )

@@ -45,8 +45,8 @@ def error_measures(true: Sequence[Values], forecasts: Mapping[str, Sequence[Valu
     """
     return {
         column: {
-            name: _measures(column, [f[:, c] - t[:, c] for f, t in zip(made, true, strict=True)])
-            for name, made in forecasts.items()
+            name: _measures(column, [f[:, c] - t[:, c] for f, t in zip(forecast, true, strict=True)])
+            for name, forecast in forecasts.items()
         }
         for c, column in enumerate(columns)
     }
@@ -58,17 +58,17 @@ def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
     "gain" is the relative reduction of mae by the model, 1 - mae(model) / mae(other), with a paired interval. It is
     left out if mae(other) is almost 0, also in a resample.
     """
-    measures = [one for column in errors.values() for kinds in column.values() for one in kinds.values()]
-    draws = resampled([[one] for one in measures], resamples, SEED)
-    drawn = {id(one): scores for one, scores in zip(measures, draws, strict=True)}
+    measures = [measure for column in errors.values() for kinds in column.values() for measure in kinds.values()]
+    draws = resampled([[measure] for measure in measures], resamples, SEED)
+    drawn = {id(measure): scores for measure, scores in zip(measures, draws, strict=True)}
     report: dict[str, Any] = {}
-    for column, made in errors.items():
-        model = made["model"]["mae"]
+    for column, by_forecaster in errors.items():
+        model = by_forecaster["model"]["mae"]
         shown: dict[str, Any] = {}
-        for name, kinds in made.items():
+        for name, kinds in by_forecaster.items():
             shown[name] = {
-                kind: Interval(one.score(), *score_interval([one], drawn[id(one)])).as_values()
-                for kind, one in kinds.items()
+                kind: Interval(measure.score(), *score_interval([measure], drawn[id(measure)])).as_values()
+                for kind, measure in kinds.items()
             }
             if name != "model":
                 other, others = kinds["mae"], drawn[id(kinds["mae"])]

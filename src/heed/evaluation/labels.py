@@ -1,8 +1,18 @@
-"""Scores of predicted labels and tags: by scikit-learn, entities by seqeval's default mode, with intervals."""
+"""Scores of predicted labels, tags and word alignments, with intervals.
+
+Labels are scored by scikit-learn, entities by seqeval's default mode.
+
+A gold alignment marks links as sure or possible; every sure link is also possible. With A the scored links, S the sure
+and P the possible gold links:
+
+    precision = |A and P| / |A|        recall = |A and S| / |S|        AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
+
+Source: Och and Ney 2003 (Computational Linguistics 29(1)), section 2.3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from heed.data.examples import OUTSIDE, is_entity_tag
+from heed.data.kinds.pairs import WordLink
 from heed.data.kinds.tagged import Entity, entities
-from heed.evaluation.measures import Measure, Outcomes, share, values_of
+from heed.errors import DataError
+from heed.evaluation.measures import Measure, Outcomes, ratio, share, values_of
 from heed.evaluation.significance import intervals
 
 Array = np.ndarray[Any, Any]
@@ -119,22 +131,23 @@ def tag_measures(true: Tags, predicted: Tags, plain: bool) -> tuple[Measure, ...
     if plain:
         return (accuracy,)
     both = [(set(entities(t)), set(entities(p))) for t, p in zip(true, predicted, strict=True)]
-    hits, said, there = [len(t & p) for t, p in both], [len(p) for _, p in both], [len(t) for t, _ in both]
-    counts = np.array([hits, said, there], dtype=np.float64).T
+    hits = [len(t & p) for t, p in both]
+    num_predicted, num_true = [len(p) for _, p in both], [len(t) for t, _ in both]
+    counts = np.array([hits, num_predicted, num_true], dtype=np.float64).T
     return (
         Measure("entity_f1", "entity F1", counts, _f1, is_share=True),
-        share("precision", "precision", hits, said),
-        share("recall", "recall", hits, there),
+        share("precision", "precision", hits, num_predicted),
+        share("recall", "recall", hits, num_true),
         accuracy,
     )
 
 
 def _f1(sums: Array) -> Array:
     """2 P R / (P + R), computed in seqeval's order to round alike; 0 without correct entities, NaN without entities."""
-    hits, said, there = sums.T
-    precision, recall = hits / np.maximum(said, 1), hits / np.maximum(there, 1)
+    hits, num_predicted, num_true = sums.T
+    precision, recall = hits / np.maximum(num_predicted, 1), hits / np.maximum(num_true, 1)
     f1: Array = 2.0 * precision * recall / np.where(hits > 0, precision + recall, 1.0)
-    return np.where(said + there > 0, f1, np.nan)
+    return np.where(num_predicted + num_true > 0, f1, np.nan)
 
 
 def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: bool) -> Outcomes:
@@ -195,12 +208,12 @@ def score_words(
     """
     measures = []
     for word in chosen:
-        there = [[i for i, one in enumerate(sentence) if one == word] for sentence in words]
-        right = [sum(t[i] == p[i] for i in at) for at, t, p in zip(there, true, predicted, strict=True)]
-        measures.append(share(word, word, right, [len(at) for at in there]))
+        places = [[i for i, other in enumerate(sentence) if other == word] for sentence in words]
+        right = [sum(t[i] == p[i] for i in at) for at, t, p in zip(places, true, predicted, strict=True)]
+        measures.append(share(word, word, right, [len(at) for at in places]))
     return {
-        measure.name: {"support": int(measure.statistics[:, 1].sum()), "accuracy": one.as_values()}
-        for measure, one in zip(measures, intervals(measures, resamples), strict=True)
+        measure.name: {"support": int(measure.statistics[:, 1].sum()), "accuracy": accuracy.as_values()}
+        for measure, accuracy in zip(measures, intervals(measures, resamples), strict=True)
     }
 
 
@@ -232,20 +245,21 @@ class EntityError:
 
 def entity_errors(true: Sequence[str], predicted: Sequence[str]) -> list[EntityError]:
     """Every entity of one sentence that was missed, is spurious, or has a wrong type or span."""
-    there, said = entities(true), entities(predicted)
+    true_entities, predicted_entities = entities(true), entities(predicted)
     errors = []
     used: set[Entity] = set()
-    for entity in there:
-        if entity in said:
+    wrong = [entity for entity in predicted_entities if entity not in true_entities]
+    for entity in true_entities:
+        if entity in predicted_entities:
             continue
-        over = [other for other in said if other not in there and other[1] < entity[2] and entity[1] < other[2]]
+        over = [other for other in wrong if other[1] < entity[2] and entity[1] < other[2]]
         nearest = next((o for o in over if o[1:] == entity[1:]), over[0] if over else None)
         if nearest is None:
             errors.append(EntityError("missed", entity, None))
         else:
             used.update(over)
             errors.append(EntityError("type" if nearest[1:] == entity[1:] else "span", entity, nearest))
-    errors += [EntityError("spurious", None, other) for other in said if other not in there and other not in used]
+    errors += [EntityError("spurious", None, other) for other in wrong if other not in used]
     return sorted(errors, key=lambda error: (error.true or error.predicted or ("", 0, 0))[1])
 
 
@@ -258,3 +272,45 @@ def mark_entities(words: Sequence[str], tags: Sequence[str]) -> str:
         shown[start] = "[" + shown[start]
         shown[end - 1] += f"]{kind}"
     return " ".join(shown)
+
+
+# Word alignments
+
+Cell = tuple[int, int]
+"""A link (source word, target word), counted from 0."""
+
+
+def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[WordLink]]) -> list[Measure]:
+    """Alignment error rate, precision and recall of the links of some pairs.
+
+    Args:
+        links: For each pair, the links to score.
+        gold: For each pair, the gold links.
+
+    Returns:
+        `aer` (lower is better), `alignment_precision` and `alignment_recall`, with statistics for each pair, so that
+        all of them have intervals.
+
+    Raises:
+        DataError: The numbers of alignments and of gold alignments differ.
+    """
+    if len(links) != len(gold):
+        raise DataError(f"{len(links):,} alignments but {len(gold):,} gold alignments; give as many of both")
+    rows = [_counts(set(pair_links), [*true]) for pair_links, true in zip(links, gold, strict=True)]
+    counts = np.array(rows, dtype=np.float64).reshape(-1, 4)
+    return [
+        Measure("aer", "alignment error rate", counts, _error_rate, higher_is_better=False, is_share=True),
+        Measure("alignment_precision", "alignment precision", counts, lambda n: ratio(n[:, 1], n[:, 2]), is_share=True),
+        Measure("alignment_recall", "alignment recall", counts, lambda n: ratio(n[:, 0], n[:, 3]), is_share=True),
+    ]
+
+
+def _counts(links: set[Cell], gold: Sequence[WordLink]) -> tuple[int, int, int, int]:
+    """|A and S|, |A and P|, |A| and |S| of one pair."""
+    sure = {(link.source, link.target) for link in gold if link.sure}
+    possible = {(link.source, link.target) for link in gold}
+    return len(links & sure), len(links & possible), len(links), len(sure)
+
+
+def _error_rate(sums: Array) -> Array:
+    return 1 - ratio(sums[:, 0] + sums[:, 1], sums[:, 2] + sums[:, 3])

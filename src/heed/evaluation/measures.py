@@ -28,7 +28,7 @@ class Measure:
     formula: Callable[[Array], Array]  # `(m, k) -> (m,)`, the scores of m sums of statistics
     higher_is_better: bool = True  # True if a higher score is better
     is_share: bool = False  # True if the score is a share of 1, to be shown in per cent
-    note: str = ""  # what is needed to reproduce the score, such as a signature
+    note: str = ""  # what is needed to reproduce the score, such as sacrebleu's signature
     digits: int = 1  # digits after the decimal point in tables
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class Measure:
 
     @property
     def scale(self) -> float:
-        """What a score is multiplied by for readers: a share is shown in per cent."""
+        """Factor of a score for readers: a share is shown in per cent."""
         return 100.0 if self.is_share else 1.0
 
     def text(self, value: float, sign: str = "") -> str:
@@ -143,11 +143,11 @@ def values_of(measures: Iterable[Measure]) -> dict[str, float]:
     return {measure.name: float(np.nan_to_num(measure.score())) for measure in measures}
 
 
-def length_buckets(lengths: Sequence[int], most: int = 5) -> list[tuple[int, int]]:
+def length_buckets(lengths: Sequence[int], maximum: int = 5) -> list[tuple[int, int]]:
     """Split lengths into at most `most` ranges `(first, last)` with about equally many examples."""
     if not lengths:
         return []
     ordered = sorted(lengths)
-    edges = sorted({ordered[(i * len(ordered)) // most] for i in range(most)})
+    edges = sorted({ordered[(i * len(ordered)) // maximum] for i in range(maximum)})
     ends = [edge - 1 for edge in edges[1:]] + [ordered[-1]]
     return list(zip(edges, ends, strict=True))

@@ -1,12 +1,12 @@
-"""Bootstrap intervals, reports with them, and significance tests: is one run better, or is it the choice of examples?
+"""Bootstrap intervals, reports with them, and significance tests: is a run better, or is it the choice of examples?
 
 Intervals are from the bootstrap over examples, or Clopper and Pearson's for shares of 0 and 1; differences from
 resampling both runs' outputs for the same examples together; p-values of two runs from approximate randomisation;
 intervals and p-values of several seeds from the spread of the seeds and the bootstrap. All use only the statistics of a
 `Measure`, so they suit any task.
 
-This is the only bootstrap: for the same outputs, number of resamples and seed, a measure has the same interval to the
-last digit wherever it is shown.
+This is the only bootstrap in heed: for the same outputs, number of resamples and seed, a measure has the same interval
+to the last digit in every report.
 
 sacrebleu provides statistics and formulas, but not the test: its test does not count trials that equal the observed
 difference, so a run would differ from its own copy with p = 0.0001. Without ties the p-values are the same.
@@ -87,7 +87,7 @@ def ends(values: Mapping[str, float], form: str, scale: float = 1.0) -> str:
 def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = SEED) -> list[Interval]:
     """The score of each measure, all of the same examples, with its interval."""
     draws = resampled([[measure] for measure in measures], resamples, seed)
-    return [Interval(one.score(), *score_interval([one], drawn)) for one, drawn in zip(measures, draws, strict=True)]
+    return [Interval(m.score(), *score_interval([m], drawn)) for m, drawn in zip(measures, draws, strict=True)]
 
 
 def score_interval(group: Sequence[Measure], drawn: Array) -> tuple[float, float]:
@@ -104,13 +104,13 @@ def score_interval(group: Sequence[Measure], drawn: Array) -> tuple[float, float
 
     Source: Clopper and Pearson 1934; Brown, Cai and DasGupta 2001, section 4.2.1.
     """
-    known = drawn[~np.isnan(drawn)]
-    if not len(known) or np.ptp(known) > _EQUAL:
+    valid = drawn[~np.isnan(drawn)]
+    if not len(valid) or np.ptp(valid) > _EQUAL:
         return interval(drawn)
-    if known[0] not in (0.0, 1.0) or not all(one.is_ratio for one in group):
+    if valid[0] not in (0.0, 1.0) or not all(measure.is_ratio for measure in group):
         return math.nan, math.nan
     reach = _unseen(group[0])
-    return (0.0, reach) if known[0] == 0.0 else (1.0 - reach, 1.0)
+    return (0.0, reach) if valid[0] == 0.0 else (1.0 - reach, 1.0)
 
 
 def _unseen(ratio: Measure) -> float:
@@ -139,10 +139,10 @@ def difference_of(measure: Measure, value: float, drawn: Array) -> Interval:
 
 def interval(scores: Array) -> tuple[float, float]:
     """The 2.5th and 97.5th percentiles of the resamples with a score; NaN if none has one."""
-    known = scores[~np.isnan(scores)]
-    if not len(known):
+    valid = scores[~np.isnan(scores)]
+    if not len(valid):
         return math.nan, math.nan
-    low, high = np.quantile(known, [0.025, 0.975])
+    low, high = np.quantile(valid, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -168,11 +168,11 @@ def randomisation_test(first: Measure, others: Sequence[Measure], trials: int, s
     generator = np.random.default_rng(seed)
     extreme, tried = np.zeros((2, len(others)))
     for block in _blocks(trials, max(len(first), _BLOCK // 1_000)):
-        kept = generator.integers(2, size=(block, len(first)), dtype=bool).astype(np.float64)  # (block, examples)
+        unswapped = generator.integers(2, size=(block, len(first)), dtype=bool).astype(np.float64)  # (block, examples)
         for i, other in enumerate(others):
             if extreme[i] > 0.05 * (trials + 1):
                 continue
-            swapped = other.statistics.sum(0) + kept @ (first.statistics - other.statistics)
+            swapped = other.statistics.sum(0) + unswapped @ (first.statistics - other.statistics)
             total = first.statistics.sum(0) + other.statistics.sum(0)
             differences = np.abs(first.formula(swapped) - first.formula(total - swapped))
             extreme[i] += np.sum(~(differences < abs(first.score() - other.score()) - _EQUAL))
@@ -204,7 +204,7 @@ def over_seeds(models: Sequence[Array], drawn: Sequence[Array], is_share: bool =
         value +- (s t + e z) / sqrt(s + e)
 
     and p (two-sided, not corrected) is the mean of both distributions' tails at value / sqrt(s + e), with weights s and
-    e. The resamples vary by e and by what each seed has of its own; the latter is in s already, so it is taken away.
+    e. The variance of the resamples is e and a part of each seed's own, which s has already, so it is subtracted.
 
     For normal scores and any ratio of s and e, the interval of a model covered 94.9 to 97.2 % in simulations with three
     to ten seeds, 93.9 to 97.8 % with two. If s is much larger than e and the same for both models, p is 0.05 for a
@@ -225,13 +225,13 @@ def over_seeds(models: Sequence[Array], drawn: Sequence[Array], is_share: bool =
     value, *minus = (float(scores.mean()) for scores in models)
     value -= sum(minus)
     parts = np.array([scores.var(ddof=1) / len(scores) for scores in models])
-    known = ~np.isnan(np.concatenate(drawn)).any(0)
-    each = [scores[:, known] for scores in drawn]
+    valid = ~np.isnan(np.concatenate(drawn)).any(0)
+    each = [scores[:, valid] for scores in drawn]
     mean, *less = (scores.mean(0) for scores in each)
     within = sum((scores - scores.mean(0)).var(1).sum() / (len(scores) * (len(scores) - 1)) for scores in each)
     seeds, examples = parts.sum(), max(0.0, np.var(mean - sum(less)) - within)
     if not seeds + examples > 0:
-        return Interval(value, math.nan, math.nan), 1.0 if abs(value) <= _EQUAL else 1 / (1 + known.sum())
+        return Interval(value, math.nan, math.nan), 1.0 if abs(value) <= _EQUAL else 1 / (1 + valid.sum())
     freedom = parts.sum() ** 2 / np.sum(parts**2 / [len(scores) - 1 for scores in models]) if seeds > 0 else np.inf
     weights, deviation = np.array([seeds, examples]) / (seeds + examples), math.sqrt(seeds + examples)
     reach = deviation * float(weights @ [stdtrit(freedom, 0.975), ndtri(0.975)])
@@ -276,15 +276,15 @@ def summarise(outcomes: Outcomes, resamples: int = 1000, by_length: Sequence[str
 
 def shown(measures: Sequence[Measure], resamples: int = 1000) -> dict[str, Any]:
     """By name, value, low and high, if there is an interval, and the measure's note as signature."""
-    found = intervals(measures, resamples)
+    values = intervals(measures, resamples)
     return {
-        measure.name: one.as_values() | ({"signature": measure.note} if measure.note else {})
-        for measure, one in zip(measures, found, strict=True)
+        measure.name: value.as_values() | ({"signature": measure.note} if measure.note else {})
+        for measure, value in zip(measures, values, strict=True)
     }
 
 
 def score_line(scores: Mapping[str, float]) -> str:
     """Validation scores in one line; micro F1 only if it differs from accuracy (it is equal with one label each)."""
     same = "accuracy" in scores and scores.get("micro_f1") == scores["accuracy"]
-    kept = {name: value for name, value in scores.items() if not (same and name == "micro_f1")}
-    return ", ".join(f"{name} {value:{'.2g' if 0 < abs(value) < 5e-5 else '.4f'}}" for name, value in kept.items())
+    selected = {name: value for name, value in scores.items() if not (same and name == "micro_f1")}
+    return ", ".join(f"{name} {value:{'.2g' if 0 < abs(value) < 5e-5 else '.4f'}}" for name, value in selected.items())

@@ -194,10 +194,10 @@ def distinct(outputs: Sequence[str], n: int) -> Measure:
     Source: Li et al. 2016 (arXiv:1510.03055), section 5.2 (there divided by words, whatever n).
     """
     grams = [list(zip(*(words[i:] for i in range(n)), strict=False)) for words in map(rouge_words, outputs)]
-    counts = Counter(gram for one in grams for gram in one)
-    new = [sum(1 / counts[gram] for gram in one) for one in grams]
-    made = share(f"distinct_{n}", f"distinct-{n}", new, [len(one) for one in grams])
-    return replace(made, formula=lambda sums: np.nan_to_num(made.formula(sums)))  # 0 if there are no n-grams
+    counts = Counter(gram for output_grams in grams for gram in output_grams)
+    new = [sum(1 / counts[gram] for gram in output_grams) for output_grams in grams]
+    measure = share(f"distinct_{n}", f"distinct-{n}", new, [len(output_grams) for output_grams in grams])
+    return replace(measure, formula=lambda sums: np.nan_to_num(measure.formula(sums)))  # 0 if there are no n-grams
 
 
 def commonest_outputs(outputs: Sequence[str]) -> list[tuple[str, int]]:

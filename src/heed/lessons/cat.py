@@ -38,7 +38,7 @@ def stages() -> tuple[Stage, ...]:
     who, notes = double(numbers), ["no order"] * _UNORDERED + ["knows order"] * (len(_NETWORKS) - _UNORDERED)
     columns = {"right": who[:, :2], "apart": who[:, 2], "accuracy": who[:, 3]}
     blind, seeing, apart = who[:_UNORDERED], who[_UNORDERED:], who[:_UNORDERED, 2].max()
-    shares = {"blind": 100 * blind[:, 3].max(), "seeing": 100 * seeing[:, 3].min(), "mlp": 100 * seeing[0, 3]}
+    percentages = {"blind": 100 * blind[:, 3].max(), "seeing": 100 * seeing[:, 3].min(), "mlp": 100 * seeing[0, 3]}
     return (
         _stage("sentences", lines=_PAIR, test=len(data["test"]), **counts),
         _stage("who", numbers=who, numbers_notes=notes, **columns, **counts),
@@ -48,6 +48,6 @@ def stages() -> tuple[Stage, ...]:
             holds=bool(apart < _SAME),
             solved=sum(bool(row[:2].min() > 0.5) for row in seeing),
             networks=len(seeing),
-            **shares,
+            **percentages,
         ),
     )

@@ -69,27 +69,26 @@ def stages() -> tuple[Stage, ...]:
     """All stages."""
     rows = {last: double([_ROWS[word] for word in words]) for last, words in SENTENCES.items()}
     first, single = ([first_layer(x, heads) for x in rows.values()] for heads in (2, 1))
-    of_head = {f"{last} {n + 1}": one.weights[n] for last, one in zip(rows, first, strict=True) for n in range(2)}
-    tired, congested = (one.weights[0, _IT].tolist() for one in first)
+    of_head = {f"{last} {n + 1}": result.weights[n] for last, result in zip(rows, first, strict=True) for n in range(2)}
+    tired, congested = (result.weights[0, _IT].tolist() for result in first)
     same = [("head 1, it: weight of animal in both sentences", tired[0], congested[0])]
     same.append(("head 1, it: weight of animal and of street", *tired[:2]))
-    contexts, states = (torch.stack([one[part][_IT] for one in first]) for part in (1, 2))
+    contexts, states = (torch.stack([result[part][_IT] for result in first]) for part in (1, 2))
     equal = (
         (f"it, {last}: {feature}, by the library", library, ours)
         for (last, x), state in zip(rows.items(), states.tolist(), strict=True)
         for feature, library, ours in zip(FEATURES, _by_library(x)[_IT].tolist(), state, strict=True)
     )
-    second, alone = (torch.stack([second_layer(one.states) for one in some]) for some in (first, single))
-    living, weights = torch.stack([one.states[_IT, 2] for one in single]), {"W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
-    alone_first, of_living = (
-        torch.stack([one.weights[0, _IT] for one in single]),
-        {f"living {n + 1}": living[n] for n in (0, 1)},
-    )
+    second, alone = (torch.stack([second_layer(result.states) for result in some]) for some in (first, single))
+    living = torch.stack([result.states[_IT, 2] for result in single])
+    second_weights = {"W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
+    alone_first = torch.stack([result.weights[0, _IT] for result in single])
+    of_living = {f"living {n + 1}": living[n] for n in (0, 1)}
     return (
         _stage("words", **rows),
         _stage("projections", W_Q=_W_Q, W_K=_W_K, W_V=_W_V),
-        _stage("heads", **dict(zip(rows, (one.weights for one in first), strict=True)), **of_head, checks=same),
+        _stage("heads", **dict(zip(rows, (result.weights for result in first), strict=True)), **of_head, checks=same),
         _stage("concatenate", contexts=contexts, W_O=_W_O, states=states, checks=equal),
-        _stage("second-layer", **weights, weights=second, animal=second[0, 0], street=second[1, 1]),
+        _stage("second-layer", **second_weights, weights=second, animal=second[0, 0], street=second[1, 1]),
         _stage("one-head", first=alone_first, second=alone, living=living, **of_living),
     )

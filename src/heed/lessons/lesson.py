@@ -1,10 +1,16 @@
-"""A lesson: attention computed step by step, as text, page, JSON and tensors; heed's own lessons and users' files."""
+"""A lesson: attention computed step by step, as text, page, JSON and tensors; heed's own lessons and users' files.
+
+Formulas are written as for a terminal, and set in runs of text on, below and above the line for pages and pictures:
+names with subscripts (`W_Q`, `h_n,j-1`), powers (`P^2`), `'` for a transposed matrix, `sqrt(...)`, `sum_j` or "sum over
+j of", Greek letters by name; all else stays as it is. Two spaces separate formulas.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -15,21 +21,74 @@ from markupsafe import Markup
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
 from heed.lessons import cat, hindi, it, logan, mess, order, pizza, teddy
-from heed.lessons.formulas import to_html, to_runs, with_runs
 from heed.lessons.parts import Check, Moment, Stage, Table, checks_table
 from heed.lessons.schema import LessonFile
 from heed.lessons.stages import build_stages
-from heed.show.document import Shown
+from heed.show.document import Shown, plain_values
 from heed.show.number_tables import table_scene, table_to_html, tables_to_lines
 from heed.show.page import page
-from heed.show.plain import plain_values
 from heed.show.scene import Figure, Label, Scene, check_figure, stacked
 from heed.storage.disk import write_outputs
 from heed.visible import clean, to_json, visible
 
-TRAINED: dict[str, Any] = {
-    module.__name__.rpartition(".")[2]: module for module in (cat, hindi, it, logan, mess, order, pizza, teddy)
-}
+Runs = tuple[tuple[str, int], ...]
+"""Pieces of a text, each on the line (0), below (-1) or above it (1)."""
+
+_NAMES = ("sum", "product", "alpha", "beta", "sqrt")
+_SIGNS = (
+    (r" {2,}", "\u2003"),
+    (r"\bsum over (\w) of ", "sum_\\1 "),
+    (r"\b(sum|product) of ", r"\1 "),
+    *((rf"\b{name}(?![a-z])", sign) for name, sign in zip(_NAMES, "\u2211\u220f\u03b1\u03b2\u221a", strict=True)),
+    (r"\bd(?=L\b|e_)", "\u2202"),
+    (r"(?<=[A-Z0-9]) x (?=[A-Z0-9])", " \u00d7 "),
+    (r" \. ", " \u00b7 "),
+    (r"\.\.\.", "\u2026"),
+    (r"<=", "\u2264"),
+    (r"(?<![a-z]{2})-|-(?![a-z]{2})", "\u2212"),
+)
+"""Patterns, and the signs that are set for them."""
+_SHIFTED = re.compile(r"_(\[\w+\]|[^\W_]+(?:,[^\W_]+)*(?:\u22121)?)|\^(\w)|(')")
+_INLINE = re.compile(
+    r"\b(?:[QKV] = X )?W_[QKVO]\b|\b[QX] [KX]'(?!\w)|\bsqrt\(\w+\)|(?<![\w.])[a-z]_(?:[a-z]{1,2}|true|pred)\b"
+)
+"""Formulas within sentences and titles; words of users are hardly ever of these forms."""
+
+
+def to_runs(formula: str) -> Runs:
+    """A line of formulas as runs."""
+    text = clean(formula)
+    for pattern, sign in _SIGNS:
+        text = re.sub(pattern, sign, text)
+    runs, end = [], 0
+    for match in _SHIFTED.finditer(text):
+        below, above, transposed = match.groups()
+        shifted = (below.strip("[]"), -1) if below else ("\u22a4" if transposed else above, 1)
+        runs += [(text[end : match.start()], 0), shifted]
+        end = match.end()
+    return tuple((part, level) for part, level in [*runs, (text[end:], 0)] if part)
+
+
+def with_runs(text: str) -> Runs:
+    """A text with its formulas as `to_runs` gives them; empty if it has none."""
+    text, runs, end = clean(text), [], 0
+    for match in _INLINE.finditer(text):
+        runs += [(text[end : match.start()], 0), *to_runs(match[0])]
+        end = match.end()
+    return tuple(run for run in (*runs, (text[end:], 0)) if run[0]) if end else ()
+
+
+def to_html(runs: Iterable[tuple[str, int]]) -> Markup:
+    """Runs as HTML."""
+    set_as = {0: Markup("{}"), -1: Markup("<sub>{}</sub>"), 1: Markup("<sup>{}</sup>")}
+    return Markup("").join(set_as[level].format(text) for text, level in runs)
+
+
+# Lessons -------------------------------------------------------------------------------------------------------------
+
+
+_MODULES = (cat, hindi, it, logan, mess, order, pizza, teddy)
+TRAINED: dict[str, Any] = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 """Lessons written in Python, modules by name: `TITLE`, `stages()`, and `SOURCE` if nothing is trained."""
 SECONDS = {"cat": 9, "mess": 6, "order": 8, "pizza": 7, "teddy": 5}
 """Processor seconds of training on one thread of an Intel Xeon, 2026-12-01."""
@@ -46,9 +105,6 @@ def _paths() -> dict[str, Path]:
     """The YAML files that come with heed, by the names of their lessons."""
     folder = Path(str(files("heed.lessons")))
     return {path.stem: path for path in sorted(folder.glob("*.yaml")) if path.stem != "texts"}
-
-
-FORMAT = "heed-lesson-1"
 
 
 @dataclass(repr=False)
@@ -153,7 +209,7 @@ class Lesson(Shown):
 
     def json(self) -> str:
         """All numbers as JSON with six decimals."""
-        about = {"format": FORMAT, "lesson": self.name, "title": self.title, "source": self.source}
+        about = {"format": "heed-lesson-1", "lesson": self.name, "title": self.title, "source": self.source}
         stages = [_stage(stage) for stage in self.stages]
         return to_json({**about, "tokens": list(self.tokens), "stages": stages}, separators=(",", ":")) + "\n"
 
@@ -246,9 +302,9 @@ def _add_tables(scene: Scene, tables: Sequence[Table], y: float) -> float:
     for drawn in map(table_scene, tables):
         if x > _MARGIN and x + drawn.width > scene.width - _MARGIN:
             x, y, high = _MARGIN, y + high + 14, 0.0
-        for i, one in enumerate(drawn.items):
-            if isinstance(one, Label) and (i == 0 or "sqrt(" in one.text):  # the title, and divisors
-                drawn.items[i] = replace(one, runs=with_runs(one.text))
+        for i, label in enumerate(drawn.items):
+            if isinstance(label, Label) and (i == 0 or "sqrt(" in label.text):  # the title, and divisors
+                drawn.items[i] = replace(label, runs=with_runs(label.text))
         scene.add(drawn.items, x, y)
         x, high = x + drawn.width + 36, max(high, drawn.height)
         scene.width = max(scene.width, x - 36 + _MARGIN)

@@ -34,20 +34,20 @@ def stages() -> tuple[Stage, ...]:
     data = sentences_of("mess")
     runs = {kind: train_small("classification", n, _SETTINGS, **data[kind]) for kind, n in _STEPS.items()}
     words = TITLE.split()
-    said = _probabilities(runs, _SHOWN)
+    probabilities = _probabilities(runs, _SHOWN)
     read = _probabilities(runs, [" ".join(words[: i + 1]) for i in range(len(words))])
     texts, labels = zip(*data[str(_FARTHEST)]["test"], strict=True)
-    answers = [one.label for one in runs["halves"].predict(list(texts))]
+    answers = [prediction.label for prediction in runs["halves"].predict(list(texts))]
     far = sum(map(str.__eq__, answers, labels)) / len(labels)
-    first, turned, halves = _label(said[0, :3]), _label(said[1, :3]), _label(said[0, 3:])
+    first, turned, halves = _label(probabilities[0, :3]), _label(probabilities[1, :3]), _label(probabilities[0, 3:])
     return (
         _stage("sentences", lines=[f"{text}   {label}" for text, label in zip(_SHOWN, _TRUE, strict=True)]),
-        _stage("answers", answers=said),
+        _stage("answers", answers=probabilities),
         _stage("words", words=read, read=words),
         _stage(
             "result",
-            **{"short": first, "short_sure": said[0, :3].max(), "turned": turned, "far": double(far)},
-            **{"halves": halves, "halves_sure": said[0, 3:].max(), "farthest": _FARTHEST},
+            **{"short": first, "short_sure": probabilities[0, :3].max(), "turned": turned, "far": double(far)},
+            **{"halves": halves, "halves_sure": probabilities[0, 3:].max(), "farthest": _FARTHEST},
             last_words=first == "negative" and turned == "positive",
             keeps=halves == "neutral" and far > _MOSTLY,
         ),

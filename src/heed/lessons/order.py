@@ -59,7 +59,8 @@ def stages() -> tuple[Stage, ...]:
 def _asked(run: Any, name: str, example: tuple[str, str], orders: tuple[str, ...]) -> Stage:
     source, right = example
     nll = run.task.judged(run.model, run.input.encode([Pair(source, order) for order in orders]))[:, 0]
-    network, notes = double([math.exp(-one) for one in nll]), tuple("the reference" * (one == right) for one in orders)
-    said = (f"given {source}", f"the network writes {run.predict(source).text}", f"the reference is {right}")
+    network = double([math.exp(-value) for value in nll])
+    notes = tuple("the reference" * (order == right) for order in orders)
+    lines = (f"given {source}", f"the network writes {run.predict(source).text}", f"the reference is {right}")
     count = len(set(permutations(source.rstrip(".?").split())))
-    return _stage(name, network=network, orders=orders, network_notes=notes, count=count, lines=said)
+    return _stage(name, network=network, orders=orders, network_notes=notes, count=count, lines=lines)

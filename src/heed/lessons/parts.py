@@ -91,7 +91,7 @@ class Stage:
 
     @property
     def blocks(self) -> list[tuple[str, Sequence[Any]]]:
-        """What is shown, in order: texts by kind (prose, formula, moments, lines, verdict), and "tables"."""
+        """The content in order: texts by kind (prose, formula, moments, lines, verdict), and "tables"."""
         outcomes: dict[str, list[Check]] = {}
         for check in self.checks:
             outcomes.setdefault(check.outcome, []).append(check)
@@ -100,7 +100,7 @@ class Stage:
             ("prose", self.prose),
             ("formula", [self.equation] if self.equation else []),
             ("tables", self.tables),
-            ("moments", [f"{one.kind}: {one.text}" for one in self.moments]),
+            ("moments", [f"{moment.kind}: {moment.text}" for moment in self.moments]),
             ("lines", self.lines),
             ("verdict", [f"{counted(len(self.checks), 'value')}: {', '.join(counts)}"] if self.checks else []),
             ("tables", [checks_table(name, outcomes[name]) for name in sorted(outcomes) if name != EQUAL]),
@@ -136,14 +136,15 @@ def find(place: int | str, labels: Sequence[str], where: str) -> int:
         if not 0 <= place < len(labels):
             raise ConfigError(f"{where}: there is no number {place}; numbers go from 0 to {len(labels) - 1}")
         return place
-    found = [i for i, label in enumerate(labels) if label == place]
-    if not found:
+    indices = [i for i, label in enumerate(labels) if label == place]
+    if not indices:
         raise ConfigError(f"{where}: no token '{place}'{suggest(place, labels)}")
-    if len(found) > 1:
+    if len(indices) > 1:
         raise ConfigError(
-            f"{where}: '{place}' occurs at {', '.join(map(str, found[:-1]))} and {found[-1]}; give one of these numbers"
+            f"{where}: '{place}' occurs at {', '.join(map(str, indices[:-1]))} and {indices[-1]}; "
+            "give one of these numbers"
         )
-    return found[0]
+    return indices[0]
 
 
 def name_of(index: int, labels: Sequence[str]) -> str:
@@ -204,7 +205,7 @@ class Script:
                 parts.append(line)
 
     def __call__(self, name: str, *tables: Table, **results: Any) -> Stage:
-        """A stage with its own tables below the given ones.
+        """A stage with the tables of the script below `tables`.
 
         `results` fill the text and the tables; tensors are the numbers of the stage. `lines` follow those of the text,
         `checks` are the values of `Check`, `moments` the noteworthy rows.
@@ -213,13 +214,13 @@ class Script:
         prose, equation, below = (
             tuple(_write(part[2:], (), results) for part in parts if part[0] == mark) for mark in "-=*"
         )
-        own = (self._table(part[2:], results) for part in parts if part[0] == "|")
+        scripted = (self._table(part[2:], results) for part in parts if part[0] == "|")
         numbers = {key: value for key, value in results.items() if isinstance(value, Tensor)}
         checks = tuple(
             Check(what, stated, float(it), *within) for what, stated, it, *within in results.get("checks", ())
         )
         moments, lines = tuple(results.get("moments", ())), (*filter(None, below), *results.get("lines", ()))
-        shown = (*tables, *own)
+        shown = (*tables, *scripted)
         return Stage(name, _write(title, (), results), prose, "".join(equation), numbers, shown, moments, lines, checks)
 
     def _table(self, written: str, results: Mapping[str, Any]) -> Table:
@@ -228,7 +229,7 @@ class Script:
         key, _, title = what.partition(": ")
         named = {**results, **self._labels}
         rows, columns = (
-            [one for part in some.split(", ") for one in (named[part[1:]] if part[0] == "@" else [part])]
+            [item for part in some.split(", ") for item in (named[part[1:]] if part[0] == "@" else [part])]
             for some in labels[:2]
         )
         values = results[key]
@@ -242,17 +243,17 @@ WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dr
 _SETTINGS = "training.validate_every=10000 training.threads=1 training.device=cpu evaluation.bootstrap=1"
 
 
-_TOLD: ContextVar[Callable[[int, int], None] | None] = ContextVar("told", default=None)
+_ON_UPDATE: ContextVar[Callable[[int, int], None] | None] = ContextVar("on_update", default=None)
 
 
 @contextmanager
-def told_of_training(tell: Callable[[int, int], None]) -> Iterator[None]:
-    """Within it, `tell` is called after each update of a lesson's network, with its number and that of all updates."""
-    token = _TOLD.set(tell)
+def training_progress(report: Callable[[int, int], None]) -> Iterator[None]:
+    """Context manager in which `report(update, updates)` is called after each update of a lesson's network."""
+    token = _ON_UPDATE.set(report)
     try:
         yield
     finally:
-        _TOLD.reset(token)
+        _ON_UPDATE.reset(token)
 
 
 def train_small(task: str, steps: int, settings: str, /, **data: Any) -> Any:
@@ -266,8 +267,8 @@ def train_small(task: str, steps: int, settings: str, /, **data: Any) -> Any:
     """
     pairs = (field.partition("=") for field in f"{_SETTINGS} {settings}".split())
     fields = {name: yaml.safe_load(value) for name, _, value in pairs}
-    tell = _TOLD.get()
-    callback = None if tell is None else lambda event: tell(event.step, steps)
+    report = _ON_UPDATE.get()
+    callback = None if report is None else lambda event: report(event.step, steps)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         return train(task, steps=steps, out=out, settings=fields, quiet=True, callback=callback, **data)

@@ -38,11 +38,11 @@ def stages() -> tuple[Stage, ...]:
     ends = ([f" {prompt[7:]} {choice}" for choice in _CHOICES] for prompt in _PROMPTS.values())  # without "I love "
     counts = double([[sum(text.endswith(end) for text in texts) for end in row] for row in ends])
     exact = ((prompt, sum(text.startswith(f"{prompt} ") for text in texts)) for prompt in _PROMPTS.values())
-    shares, notes = counts / counts.sum(1, keepdim=True), [f"of {int(n):,} sentences" for n in counts.sum(1)]
+    frequencies, notes = counts / counts.sum(1, keepdim=True), [f"of {int(n):,} sentences" for n in counts.sum(1)]
     seen = " and ".join(f"'{prompt}' {count:,} times" for prompt, count in exact)
     return (
         _stage("question", lines=asked),
-        _stage("training", shares=shares, shares_notes=notes, count=len(texts), seen=seen),
+        _stage("training", shares=frequencies, shares_notes=notes, count=len(texts), seen=seen),
         *(_ranked(run, name) for name in _PROMPTS),
         _bigram(texts),
     )
@@ -51,12 +51,13 @@ def stages() -> tuple[Stage, ...]:
 def _ranked(run: Any, name: str) -> Stage:
     prompt = _PROMPTS[name]
     ranked, true = run.rank(prompt, _CHOICES, end=True), distribution(prompt)
-    values = double([[one.log_prob, one.per_token, math.exp(one.log_prob), true[one.choice]] for one in ranked])
-    choices, other = ([one.choice for one in some] for some in (ranked, sorted(ranked, key=lambda one: -one.per_token)))
-    notes = (zip(one.tokens, one.log_probs, strict=True) for one in ranked)  # the probability of each token
-    said = tuple(" ".join(f"{t.replace(_BLANK, ' ').strip()} {math.exp(p):.2f}" for t, p in pairs) for pairs in notes)
+    values = double([[item.log_prob, item.per_token, math.exp(item.log_prob), true[item.choice]] for item in ranked])
+    choices = [item.choice for item in ranked]
+    other = [item.choice for item in sorted(ranked, key=lambda item: -item.per_token)]
+    tokens = (zip(item.tokens, item.log_probs, strict=True) for item in ranked)
+    notes = tuple(" ".join(f"{t.replace(_BLANK, ' ').strip()} {math.exp(p):.2f}" for t, p in pairs) for pairs in tokens)
     per_token = "in the same order" if other == choices else f"in another order ({', '.join(other)})"
-    return _stage(name, prompt=prompt, order=per_token, ranked=choices, values_notes=said, **_named(values))
+    return _stage(name, prompt=prompt, order=per_token, ranked=choices, values_notes=notes, **_named(values))
 
 
 def _named(values: Tensor) -> dict[str, Tensor]:

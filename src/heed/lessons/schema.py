@@ -90,7 +90,7 @@ class LessonFile(Section):
     title: str = "Attention on your own matrices"
     """The sentence, or the subject of the example."""
     source: str = ""
-    """Where the example comes from."""
+    """The source of the example."""
     tokens: Annotated[list[str], BeforeValidator(_as_tokens)] = Field(min_length=1)
     """The tokens, in order; tokens that `embeddings` lacks are left out."""
     input: Matrix | None = None

@@ -230,22 +230,22 @@ def _unlearned(bench: Bench, comes_after: bool) -> Stage:
     numbers, names = bench.unlearned, bench.names
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
     cosines = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, near, strict=True))
-    told = {"moments": find_moments(bench.x, numbers, names), "after": comes_after, "cosines": cosines}
-    return _stage("unlearned", *numbers.tables(bench.tokens, bench.tokens, "XXX"), **told, **numbers.as_dict())
+    texts = {"moments": find_moments(bench.x, numbers, names), "after": comes_after, "cosines": cosines}
+    return _stage("unlearned", *numbers.tables(bench.tokens, bench.tokens, "XXX"), **texts, **numbers.as_dict())
 
 
 def _projections(bench: Bench) -> Stage:
     file, learned = bench.file, bench.learned
-    made, projected = [], []
+    matrices, projected = [], []
     for symbol, name in zip("QKV", _PROJECTED, strict=True):
         weights, title = getattr(file, f"w_{name}"), f"{symbol} = X (no w_{name})"
         if weights is not None:
             title, notes = f"{symbol} = X W_{symbol}", tuple(getattr(file, f"{name}_roles"))
-            made.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
+            matrices.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
         projected.append(_vectors(title, getattr(learned, name), bench.tokens))
     numbers = {name: getattr(learned, name) for name in _PROJECTED}
     sizes = {"width": bench.x.shape[1], "queries": learned.query.shape[1], "values": learned.value.shape[1]}
-    return _stage("projections", *made, *projected, **numbers, **sizes)
+    return _stage("projections", *matrices, *projected, **numbers, **sizes)
 
 
 def _parts(bench: Bench) -> list[Stage]:
@@ -274,29 +274,29 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
         among = f"the {int(mask.sum())} of {len(keys)} keys that it may attend to"
     number = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
     named = ", ".join(bench.names[i] for i in rows)
-    told = {"named": named, "number": number.capitalize(), "among": among, "some": some, "rule": bench.rule}
+    texts = {"named": named, "number": number.capitalize(), "among": among, "some": some, "rule": bench.rule}
     tables = _one_row_tables(numbers, queries[0], offered) if single else numbers.tables(queries, offered)
-    stage = _stage("one" if single else "several", *tables, **told, **numbers.as_dict())
+    stage = _stage("one" if single else "several", *tables, **texts, **numbers.as_dict())
     return replace(stage, name=f"{number}-{'word' if some else 'row'}{'' if single else 's'}")
 
 
 def _all_rows(bench: Bench) -> Stage:
     numbers, tokens = bench.learned, bench.tokens
-    told = {"moments": find_moments(bench.x, numbers, bench.names), "rule": bench.rule, "count": len(tokens)}
+    texts = {"moments": find_moments(bench.x, numbers, bench.names), "rule": bench.rule, "count": len(tokens)}
     masked = numbers.mask is not None
-    return _stage("all-rows", *numbers.tables(tokens, tokens), masked=masked, **told, **numbers.as_dict())
+    return _stage("all-rows", *numbers.tables(tokens, tokens), masked=masked, **texts, **numbers.as_dict())
 
 
 def _scales(bench: Bench) -> Stage:
     """One row under every scale in use, and how much the whole matrices differ."""
-    chosen, learned, here = bench.chosen, bench.learned, bench.divided_by
+    chosen, learned = bench.chosen, bench.learned
     named: dict[str, list[str]] = {}
     for name, size in bench.sizes.items():
         named.setdefault(f"sqrt({size})", []).append(name.replace("_", " "))
     divisors = {f"{root} {', '.join(names)}": bench.divisor(root) for root, names in named.items()}
     divisors = {"no scale": 1.0, **divisors}
-    if here not in divisors.values():
-        divisors[f"{bench.rule} (this lesson)"] = here
+    if bench.divided_by not in divisors.values():
+        divisors[f"{bench.rule} (this lesson)"] = bench.divided_by
     weights = {name: learned.under(divisor).weights for name, divisor in divisors.items()}
     right = learned.under(bench.divisor("query_width")).weights
     lines = (
@@ -315,14 +315,14 @@ def _other_width(bench: Bench, width: int) -> Stage:
     d_model, generator = bench.x.shape[-1], torch.Generator().manual_seed(bench.file.seed)
     drawn = (torch.rand(d_model, width, generator=generator, dtype=torch.float64) for _ in "QKV")
     # Rounded, so that what is shown is what is used.
-    made = {f"W_{symbol}": (w * 1000).round() / 1000 for symbol, w in zip("QKV", drawn, strict=True)}
+    weights = {f"W_{symbol}": (w * 1000).round() / 1000 for symbol, w in zip("QKV", drawn, strict=True)}
     fields: dict[str, Any] = {f"{name}_roles": [] for name in _PROJECTED} | {"scale": f"sqrt({width})"}
-    fields |= {f"w_{name}": w.tolist() for name, w in zip(_PROJECTED, made.values(), strict=True)}
+    fields |= {f"w_{name}": w.tolist() for name, w in zip(_PROJECTED, weights.values(), strict=True)}
     other = Bench(bench.file.model_copy(update=fields), None)
     tables = *_projections(other).tables, *other.learned.tables(bench.tokens, bench.tokens)
     change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
-    told = {"rows": d_model, "width": width, "change": change, "seed": bench.file.seed}
-    return replace(_stage("width", *tables, **told, **made, **other.learned.as_dict()), name=f"width-{width}")
+    texts = {"rows": d_model, "width": width, "change": change, "seed": bench.file.seed}
+    return replace(_stage("width", *tables, **texts, **weights, **other.learned.as_dict()), name=f"width-{width}")
 
 
 def _features(width: int, roles: Sequence[str] = ()) -> tuple[str, ...]:

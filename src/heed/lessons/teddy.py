@@ -37,7 +37,7 @@ def stages() -> tuple[Stage, ...]:
     for name, (title, settings) in _NETWORKS.items():
         run = train_small("tagging", _STEPS, f"{_SETTINGS} {settings}", data="teddy")
         outside = run.head.labels.index("O")
-        first, second = (1 - one.probabilities[:, outside] for one in run.answers(_PAIR))
+        first, second = (1 - answer.probabilities[:, outside] for answer in run.answers(_PAIR))
         with torch.no_grad():
             states = [run.head.states(run.model, run.task.batch_of([words]))[0] for words in _PAIR]
         shared = min(map(len, _PAIR))

@@ -24,7 +24,7 @@ from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
 from heed.runs.pack import CARD, command_lines, with_file
 from heed.runs.prepare import about
-from heed.storage.disk import taken, write_folder
+from heed.storage.disk import already_exists, write_folder
 from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, spec_of, task_class, task_names
 from heed.tasks.base.report import counted
@@ -345,7 +345,7 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
         raise ConfigError("a packed run has no folder to keep the checkpoint in; name one with --out")
     final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
     if out is not None and os.path.exists(final) and (not final.is_dir() or any(final.iterdir())):
-        raise taken(final)
+        raise already_exists(final)
     exportable, origin = kind.exportable(run), Origin.read(run.folder)
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)

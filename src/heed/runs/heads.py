@@ -30,11 +30,10 @@ from heed.evaluation.measures import Array, Measure
 from heed.evaluation.significance import SEED, Interval, difference, ends, holm, randomisation_test
 from heed.tasks.base.predictions import question_of
 from heed.tasks.heads.alignment import aligned_heads
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.watch.edits import ZeroHead, attention_of, heads_of
 from heed.watch.maps import Map
-from heed.watch.remarks import MOST as SHARE
-from heed.watch.remarks import counted_rows, looks_at
+from heed.watch.remarks import MAJORITY, counted_rows, looks_at
 from heed.watch.trace import edit
 
 MOST = 500
@@ -96,7 +95,7 @@ class Heads:
         return "  ".join(["", place, change, loss, looks]).rstrip()
 
 
-@sparing()
+@prediction_threads()
 def score_heads(
     run: Any,
     split: str = "valid",
@@ -183,4 +182,4 @@ def _named(run: Any, examples: Sequence[Any]) -> dict[Place, tuple[str, float]]:
         for head, share in enumerate(heads):
             shares.setdefault(("cross", layer, head), {})["alignment"] = share
     best = {place: max(own.items(), key=lambda one: one[1], default=("", 0.0)) for place, own in shares.items()}
-    return {place: (name if share >= SHARE else "", share) for place, (name, share) in best.items()}
+    return {place: (name if share >= MAJORITY else "", share) for place, (name, share) in best.items()}

@@ -23,7 +23,7 @@ from heed.errors import ConfigError, HeedWarning, RunError
 from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import capability, check_config, task_class
-from heed.tasks.base.beside import check_one_task, load_step
+from heed.tasks.base.looking import check_one_task, load_step
 from heed.tasks.run import Run, together
 from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
 from heed.training.device import choose_device
@@ -91,7 +91,7 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
     progress = stored_progress(newest)
     best = path / "checkpoints" / f"step-{progress.best_step or progress.step}"
     for one in {newest, best}:
-        check_own(one, folders.made_of(path))
+        check_own(one, folders.fingerprint(path))
     folders.verify(best, [folders.WEIGHTS], force)
     load_weights(model, best / folders.WEIGHTS)
     total, name = progress.total_steps, config.evaluation.select_by

@@ -22,7 +22,7 @@ from heed import folder as folders
 from heed.config import RunConfig, config_text, data_files
 from heed.errors import ConfigError
 from heed.storage.archive import write_archive
-from heed.storage.disk import taken
+from heed.storage.disk import already_exists
 from heed.storage.files import CHECKSUMS, read_bytes, read_object, read_text, recorded
 from heed.tasks import check_config, spec_of
 from heed.tasks.base.data_files import DATA
@@ -76,7 +76,7 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
     if not folders.is_packed(final):
         raise ConfigError(f"--out is '{final}', expected a name that ends in .zip")
     if os.path.exists(final):
-        raise taken(final)
+        raise already_exists(final)
     config = check_config(*folders.read_settings(folder))
     uses = [with_file(use).format(run=shell_word(Path(final.name))) for use in spec_of(config.task).uses]
     texts = {**_made_public(folder, config), CARD: _card(folder / CARD, uses)}

@@ -17,7 +17,7 @@ from heed import folder as folders
 from heed.config import RunConfig, config_text, read_config, set_field, short_config_text
 from heed.config.sections import sections_with
 from heed.config.settling import has_open_gpu_batch, with_share_of_pass, with_steps
-from heed.data.examples import Kept
+from heed.data.examples import HashedExamples
 from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError, RunError
 from heed.runs.loading import built
@@ -248,7 +248,7 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
         DataError: The data cannot be used; the message names the place and the value.
     """
     task = task_class(config.task)
-    held = {name: task.hold(value, name, config, Findings.of(config.data)) for name, value in data.items()}
+    held = {name: task.read_data(value, name, config, Findings.of(config.data)) for name, value in data.items()}
     record = {name: _record(some) for name, some in held.items()}
     section = type(config.data).model_validate({**dict(config.data), "memory": record})
     return config.model_copy(update={"data": section}), held
@@ -257,9 +257,9 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
 def _record(examples: Sequence[Any]) -> dict[str, Any]:
     """The number of examples (of series, of rows), and a hash of their fields, in order."""
     digest, count = hashlib.blake2b(digest_size=16), 0
-    for example in [examples] if isinstance(examples, Kept) else examples:
-        count += len(example) if isinstance(example, Kept) else 1
-        if isinstance(example, Kept):
+    for example in [examples] if isinstance(examples, HashedExamples) else examples:
+        count += len(example) if isinstance(example, HashedExamples) else 1
+        if isinstance(example, HashedExamples):
             digest.update(repr(getattr(example, "columns", ())).encode() + example.hashes.tobytes())
         else:
             digest.update(repr(example.keys).encode("utf-8", "surrogatepass"))

@@ -96,7 +96,7 @@ class Unfinished:
         if type(began) is not type(given):
             raise ConfigError(f"'{folder}' is a run of {began.task} and cannot be resumed as {given.task}")
         _refuse_damage(folder, damage)
-        check_all_own(folder / "checkpoints", folders.made_of(folder))
+        check_all_own(folder / "checkpoints", folders.fingerprint(folder))
         config = merged(began, given)
         if (steps := config.training.steps) is not None and steps < (done := step_of(checkpoints[0])):
             raise ConfigError(  # training would never stop
@@ -328,7 +328,7 @@ def check_run(run: str | Path = "last") -> RunState:
     for folder in sorted(named, key=step_of):
         states = _states(folder, before := f"checkpoints/{folder.name}/")
         try:
-            check_own(folder, folders.made_of(path))
+            check_own(folder, folders.fingerprint(path))
         except RunError as error:
             states[before + folders.WEIGHTS] = str(error).removeprefix(f"{folder / folders.WEIGHTS} is ")
             foreign = True

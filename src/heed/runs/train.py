@@ -317,7 +317,7 @@ def _train(
     run.precision = trainer.precision
     if callback is not None:
         call_back(callback, trainer, run)
-    trainer.made_of = folders.made_of(path)
+    trainer.made_of = folders.fingerprint(path)
     trainer.judged_by = processes.broadcast(judged_by(config, path))
     predicted = trainer.predict_cost(task.work)
     if predicted.delay > _DELAYED:

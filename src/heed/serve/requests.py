@@ -26,9 +26,9 @@ from heed.tasks import spec_of
 from heed.tasks.base import Flag
 
 CHARACTERS = 2_000
-"""Most characters of a text."""
+"""Maximum number of characters of a text."""
 PICTURE = 8 * 2**20
-"""Most bytes of a picture."""
+"""Maximum number of bytes of a picture."""
 _ELSEWHERE = {"json", "columns", "sort", "engine"}
 """Options of the commands that concern files, or output other than JSON."""
 
@@ -59,7 +59,7 @@ class Predict(Write):
     inputs: list[Any] = Field([], max_length=1_000)
 
 
-class Asked(Write):
+class LookAt(Write):
     """A look."""
 
     steps: bool = False
@@ -74,14 +74,14 @@ class Asked(Write):
 class Save(Body):
     """A look in a format."""
 
-    look: Asked
+    look: LookAt
     format: Literal["html", "svg", "png", "json"]
 
 
 class Cell(Body):
     """One weight of a look."""
 
-    look: Asked
+    look: LookAt
     map: str = Field(max_length=1_000)  # its title
     row: int = Field(ge=0)
     column: int = Field(ge=0)
@@ -100,24 +100,18 @@ def _pixels(text: str) -> Any:
 
 
 _Text = Annotated[str, Field(max_length=CHARACTERS), AfterValidator(_not_blank)]
-_KINDS: dict[str, Any] = {
-    "text": _Text,
-    "pair": Annotated[dict[Literal["text", "second"], _Text], Field(min_length=2)],
-    "turns": Annotated[list[_Text], Field(min_length=1)],
-    "picture": Annotated[str, Field(max_length=PICTURE * 4 // 3 + 4), AfterValidator(_pixels)],
-    "row": Annotated[dict[str, FiniteFloat], Field(min_length=1)],
-    "columns": Annotated[dict[str, list[FiniteFloat]], Field(min_length=1)],
+_Pair = Annotated[dict[Literal["text", "second"], _Text], Field(min_length=2)]
+_Base64 = Annotated[str, Field(max_length=PICTURE * 4 // 3 + 4), AfterValidator(_pixels)]
+_SOME = Field(min_length=1)
+_KINDS: dict[str, tuple[Any, str]] = {
+    "text": (_Text, "a text"),
+    "pair": (_Pair, "an object with the texts text and second"),
+    "turns": (Annotated[list[_Text], _SOME], "a list of texts, the turns"),
+    "picture": (_Base64, "a picture in base64"),
+    "row": (Annotated[dict[str, FiniteFloat], _SOME], "an object with a number for each column"),
+    "columns": (Annotated[dict[str, list[FiniteFloat]], _SOME], "an object with a list of numbers for each column"),
 }
-"""The type of each kind of input."""
-_EXPECTED = {
-    "text": "a text",
-    "pair": "an object with the texts text and second",
-    "turns": "a list of texts, the turns",
-    "picture": "a picture in base64",
-    "row": "an object with a number for each column",
-    "columns": "an object with a list of numbers for each column",
-}
-"""What each kind of input is, for people."""
+"""The type of each kind of input, and its description for people."""
 
 
 def read_input(kind: str, value: Any, place: str) -> Any:
@@ -126,12 +120,12 @@ def read_input(kind: str, value: Any, place: str) -> Any:
     Raises:
         DataError: It is of another kind, or too long; the message begins with `place`.
     """
-    if kind == "text" and isinstance(value, dict):  # pretraining reads both
-        kind = "pair"
+    kind = "pair" if kind == "text" and isinstance(value, dict) else kind  # pretraining reads both
+    type_, expected = _KINDS[kind]
     try:
-        read = checked(_KINDS[kind], value, place)
+        read = checked(type_, value, place)
     except DataError as error:
-        raise DataError(f"{error} (expected: {_EXPECTED[kind]})") from None
+        raise DataError(f"{error} (expected: {expected})") from None
     return (read["text"], read["second"]) if kind == "pair" else read
 
 
@@ -161,12 +155,12 @@ def checked_options(options: Mapping[str, Any], task: str, command: str) -> dict
     Raises:
         DataError: One is unknown or has a wrong value; the message begins with its field.
     """
-    made = checked(_options_model(task, command), options, "options").model_dump(exclude_none=True)
-    return {name: tuple(value) if type(value) is list else value for name, value in made.items() if value is not False}
+    values = checked(_options_model(task, command), options, "options").model_dump(exclude_none=True)
+    return {name: tuple(v) if type(v) is list else v for name, v in values.items() if v is not False}
 
 
 def checked(kind: Any, values: Any, place: str = "") -> Any:
-    """A body, or what it has at a place, from JSON as bytes or from values of JSON.
+    """A body, or a part of it at a place, from JSON as bytes or from values of JSON.
 
     Raises:
         DataError: A field is missing, unknown or wrong; the message has the field, the value and what is expected.

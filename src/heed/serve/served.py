@@ -1,4 +1,4 @@
-"""The runs that are served: what they take, what they can do, and their answers as plain values."""
+"""The runs that are served: their inputs, capabilities and options, and their answers as plain values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from heed.tasks.base import Flag
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.run import Run
 
-_KEPT = 8
-"""Looks that are kept."""
+_CACHED = 8
+"""Number of looks that are cached."""
 
 
 class Served:
@@ -36,54 +35,43 @@ class Served:
         self.name, self.path, self._force, self._device = name, folder.find(path, folder.State.BEGUN), force, device
         self.task: str = folder.read_settings(self.path)[0].get("task", DEFAULT)
         self._run: Run | None = None
-        self._opened: object = None  # checksums and checkpoints of the run that was opened
-        self._looks: dict[str, Shown] = {}  # the last ones
+        self._loaded: object = None  # checksums and checkpoints of the loaded run
+        self._looks: dict[str, Shown] = {}  # the cache, oldest first
         self.others: list[Served] = []  # all runs of the server; `run-N` of `beside` is one of them
 
     def run(self) -> Run:
-        """The run, opened again if its folder or zip file has changed; of a run in training, the best weights so far.
+        """The run, loaded again if its folder or zip file has changed; of a run in training, the best weights so far.
 
         Raises:
             RunError: It has no weights yet, is damaged, or was removed.
         """
         if self._packed is not None:
             self.path = folder.find(self._packed)
-        marks = (self.path / CHECKSUMS, *sorted(self.path.glob("checkpoints/step-*")))
-        written = [(str(mark), mark.stat().st_ino, mark.stat().st_mtime_ns) for mark in marks if mark.exists()]
-        if self._run is None or self._opened != written:
+        files = (self.path / CHECKSUMS, *sorted(self.path.glob("checkpoints/step-*")))
+        state = [(str(file), file.stat().st_ino, file.stat().st_mtime_ns) for file in files if file.exists()]
+        if self._run is None or self._loaded != state:
             with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
                 self._run = load(self.path, force=self._force, device=self._device)
-            self._opened, self.task = written, self._run.config.task
-            self.__dict__.pop("kind", None)
+            self._loaded, self.task = state, self._run.config.task
             self._looks.clear()
         return self._run
 
     def facts(self) -> dict[str, Any]:
-        """What a client must know to ask, or why it cannot ask yet; opens the run."""
-        known = {
-            "name": self.name,
-            "task": self.task,
-            "training": folder.state_of(self.path) is not folder.State.FINISHED,
-        }
+        """The facts that a client needs to ask, or why it cannot ask yet; loads the run."""
+        training = folder.state_of(self.path) is not folder.State.FINISHED
+        facts = {"name": self.name, "task": self.task, "training": training}
         try:
             run: Any = self.run()
         except HeedError as error:
-            return {**known, "error": str(error)}
-        outputs = self._outputs({})
-        return {
-            **known,
-            "title": run.title,
-            "summary": spec_of(self.task).summary,
-            "model": run.config.model.name,
-            "input": self.kind,
-            "columns": [*run.task.axes()["columns"]] if self.kind in ("row", "columns") else [],
-            "can": [name for name in CAPABILITIES if run.can(name)],
-            "streams": outputs is not None and outputs.streams,
-            "options": {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")},
-            "note": run.so_far,
-        }
+            return {**facts, "error": str(error)}
+        kind, outputs = self.kind, self._outputs({})
+        facts |= {"title": run.title, "summary": spec_of(self.task).summary, "model": run.config.model.name}
+        facts |= {"input": kind, "columns": [*run.task.axes()["columns"]] if kind in ("row", "columns") else []}
+        facts |= {"can": [name for name in CAPABILITIES if run.can(name)], "streams": bool(outputs and outputs.streams)}
+        options = {name: [*map(_fact, requests.flags_of(self.task, name))] for name in ("predict", "look")}
+        return {**facts, "options": options, "note": run.so_far}
 
-    @cached_property
+    @property
     def kind(self) -> str:
         """Kind of the input: text, pair, turns, picture, row or columns."""
         kind = spec_of(self.task).input
@@ -145,43 +133,39 @@ class Served:
         else:
             yield from ("\n".join(written.lines) for written in outputs.write([text]))
 
-    def look(self, asked: requests.Asked) -> Shown:
-        """A look as a request describes it; the last ones are kept, so that saving or opening one is quick.
+    def look(self, body: requests.LookAt) -> Shown:
+        """A look as a request describes it; the last ones are cached, so that saving one, or one weight, is quick.
 
         Raises:
             HeedError: An option or the input cannot be used.
         """
         run: Any = self.run()
-        options, served = self._options("look", asked.options), {f"run-{n}": run for n, run in enumerate(self.others)}
-        if beside := options.get("beside"):
-            options["beside"] = [served[name].run() if name in served else name for name in beside]
-        key = f"{asked.model_dump_json()} {[served[name]._opened for name in beside or () if name in served]}"
+        options, served = self._options("look", body.options), {f"run-{n}": run for n, run in enumerate(self.others)}
+        names = options.get("beside") or ()
+        if names:
+            options["beside"] = [served[name].run() if name in served else name for name in names]
+        key = f"{body.model_dump_json()} {[served[name]._loaded for name in names if name in served]}"
         if key not in self._looks:
-            chosen = asked.model_dump(exclude={"run", "input", "options"}, exclude_none=True, exclude_defaults=True)
+            chosen = body.model_dump(exclude={"run", "input", "options"}, exclude_none=True, exclude_defaults=True)
             if self.kind == "picture" and (wrong := sorted(chosen.keys() & {"steps", "overview", "sort"})):
                 raise ConfigError(f"{wrong[0]}: looks at texts and series have it, those at pictures do not")
-            look = run.look(self.read(asked.input), **chosen, **options)
-            self._looks = {**dict([*self._looks.items()][1 - _KEPT :]), key: look}
+            look = run.look(self.read(body.input), **chosen, **options)
+            self._looks = {**dict([*self._looks.items()][1 - _CACHED :]), key: look}
         return self._looks[key]
 
-    def number(self, asked: requests.Asked, map: str, row: int, column: int) -> dict[str, Any]:
-        """One weight of a look: what it came from, as a page, as NumPy, and the edits that would set it.
+    def number(self, cell: requests.Cell) -> dict[str, Any]:
+        """One weight of a look: its breakdown as a page and as NumPy, and the edit that would set it.
 
         Raises:
             ConfigError: There is no such map, row or column.
         """
-        look = self.look(asked)
+        look = self.look(cell.look)
         if not isinstance(look, ShownLook):
             raise ConfigError("the weights of this look cannot be opened")
-        opened = look.number(row, column, map=map)
-        edit = look.setting(row, column, opened.weight, map=map)
-        return {
-            "head": opened.opened.head,
-            "weight": opened.weight,
-            "html": opened.html(),
-            "numpy": opened.numpy(),
-            "edit": None if edit is None else json.loads(str(edit)),
-        }
+        shown = look.number(cell.row, cell.column, map=cell.map)
+        edit = look.setting(cell.row, cell.column, shown.weight, map=cell.map)
+        forms = {"weight": shown.weight, "html": shown.html(), "numpy": shown.numpy()}
+        return {"head": shown.breakdown.head, **forms, "edit": None if edit is None else json.loads(str(edit))}
 
 
 def _line(outputs: TextOutputs, text: Any) -> Any:
@@ -209,9 +193,10 @@ def open_runs(names: list[str], force: bool = False, device: str = "auto") -> li
     Raises:
         RunError: One cannot be found or opened; one that has just begun to train is opened when asked for.
     """
-    known = ("last", folder.EXAMPLE)
-    paths = [folder.find(name, folder.State.BEGUN) if name in known else Path(name) for name in names]
-    short = [paths[n].name if name in known else Path(name).absolute().name for n, name in enumerate(names)]
+    paths = [
+        folder.find(name, folder.State.BEGUN) if name in ("last", folder.EXAMPLE) else Path(name) for name in names
+    ]
+    short = [path.absolute().name for path in paths]
     shown = short if len({*short}) == len(short) else names
     runs = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
     for served in runs:

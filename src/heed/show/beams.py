@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from heed.show.document import Document, Shown
+from heed.show.document import Document, Shown, json_of
 from heed.show.number_tables import NumberTable
-from heed.show.plain import json_of
 from heed.watch.maps import cut
 
 _FATES = (
@@ -56,26 +55,26 @@ class Beams:
 
     @classmethod
     def of(cls, title: str, source: str, output: str, nodes: Sequence[BeamNode], **more: Any) -> Beams:
-        """The candidates; those that were kept are first "continued", and what followed tells their fate."""
-        over = _finished(nodes)
-        opened = [i for i, one in enumerate(nodes) if one.fate == "continued" and one.step == nodes[-1].step]
+        """The candidates; the fate of a "continued" node is settled by the nodes after it."""
+        finished = _finished(nodes)
+        unfinished = [i for i, node in enumerate(nodes) if node.fate == "continued" and node.step == nodes[-1].step]
         alive = set()
-        for i in (*over, *opened):
+        for i in (*finished, *unfinished):
             while i >= 0 and i not in alive:
                 alive.add(i)
                 i = nodes[i].parent
-        fates = {i: "dropped" for i, one in enumerate(nodes) if one.fate == "continued" and i not in alive}
-        fates |= dict.fromkeys(opened, "open")
-        made = tuple(replace(one, fate=fates.get(i, one.fate)) for i, one in enumerate(nodes))
-        return cls(title, source, output, nodes=made, last=over[0], **more)
+        fates = {i: "dropped" for i, node in enumerate(nodes) if node.fate == "continued" and i not in alive}
+        fates |= dict.fromkeys(unfinished, "open")
+        with_fates = tuple(replace(node, fate=fates.get(i, node.fate)) for i, node in enumerate(nodes))
+        return cls(title, source, output, nodes=with_fates, last=finished[0], **more)
 
     def branch(self, last: int) -> list[int]:
-        """The numbers of the nodes from the first token to one of them."""
-        found = []
+        """The numbers of the nodes from the first token to the given one."""
+        branch = []
         while last >= 0:
-            found.append(last)
+            branch.append(last)
             last = self.nodes[last].parent
-        return found[::-1]
+        return branch[::-1]
 
     @cached_property
     def path(self) -> list[int]:
@@ -89,7 +88,7 @@ class Beams:
 
     @property
     def facts(self) -> list[str]:
-        """What the numbers mean."""
+        """The meaning of the numbers."""
         count = len(_finished(self.nodes))
         more = f"{self.nodes[-1].step + 1} steps, {count} finished output{'s' * (count != 1)}"
         columns = (
@@ -119,8 +118,8 @@ def _finished(nodes: Sequence[BeamNode]) -> list[int]:
     As in the search, those that finished first come before others of the same score, and ended ones before those cut
     off at the same step.
     """
-    found = [i for i, one in enumerate(nodes) if one.fate in ("ended", "cut off")]
-    return sorted(found, key=lambda i: (-nodes[i].score, nodes[i].step, nodes[i].fate != "ended", i))
+    finished = [i for i, node in enumerate(nodes) if node.fate in ("ended", "cut off")]
+    return sorted(finished, key=lambda i: (-nodes[i].score, nodes[i].step, nodes[i].fate != "ended", i))
 
 
 class ShownBeams(Shown):

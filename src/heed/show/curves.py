@@ -88,23 +88,23 @@ class Scale:
         return (value - self.low) / (self.high - self.low)
 
 
-def scale_of(values: list[float], most: int = 5, whole: bool = False) -> Scale:
-    """An axis that covers all finite values, with about `most` round ticks at most; `whole` starts it at 0."""
+def scale_of(values: list[float], max_ticks: int = 5, whole: bool = False) -> Scale:
+    """An axis that covers all finite values, with about `max_ticks` round ticks; `whole` starts it at 0."""
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
     low = min(0.0, low) if whole else low
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         above = 0.0 if high in (1.0, 100.0) else abs(high) / 2 or 1.0  # shares and percentages end there
         low, high = low - abs(low) / 2, high + above
-    step = _step((high - low) / most)
+    step = _step((high - low) / max_ticks)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return Scale(first * step, last * step, tuple(i * step for i in range(first, last + 1)))
 
 
-def _step(least: float) -> float:
-    """The smallest of 1, 2, 5 and 10 times a power of ten that is at least `least`."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(base * power for base in (1, 2, 5, 10) if base * power >= least * (1 - 1e-9))
+def _step(minimum: float) -> float:
+    """The smallest of 1, 2, 5 and 10 times a power of ten that is at least `minimum`."""
+    power = 10.0 ** math.floor(math.log10(minimum))
+    return next(base * power for base in (1, 2, 5, 10) if base * power >= minimum * (1 - 1e-9))
 
 
 def _x_ends(curves: Curves) -> tuple[float, float]:
@@ -229,8 +229,8 @@ def panel_scene(
         scene.add([Label(_LEFT, under, _place(first), "small"), Label(right, under, _place(last), "end")])
     scene.add([Label(middle, under + 14, curves.x, "middle")])
     if panel.mark is not None and first <= panel.mark[0] <= last:
-        x, said = across(panel.mark[0]), f"{panel.mark[1]}: {curves.x} {number(panel.mark[0])}"
-        scene.add([Path(((x, _TOP), (x, bottom)), QUIET, dashes="3 3", tooltip=said)])
+        x, tooltip = across(panel.mark[0]), f"{panel.mark[1]}: {curves.x} {number(panel.mark[0])}"
+        scene.add([Path(((x, _TOP), (x, bottom)), QUIET, dashes="3 3", tooltip=tooltip)])
         left = x > middle
         scene.add([Label(x - 4 if left else x + 4, bottom - 5, panel.mark[1], "end" if left else "small")])
     if panel.level is not None:
@@ -244,15 +244,15 @@ def panel_scene(
             scene.add([Path(tuple((x, down(end)) for end in span), color, 1.6)] if span else [])
         for (x, _), (at, _), values in zip(places, line.points, line.others, strict=bool(line.others)):
             for i, value in enumerate(values):
-                said = f"{curves.x} {curves.place_of(at)}, {line.each} {i}: {number(value)}" if line.each else ""
-                scene.add([Dot(x + (5 if line.spans else 0), down(value), 2.4, color, said, 0.7)])
+                tooltip = f"{curves.x} {curves.place_of(at)}, {line.each} {i}: {number(value)}" if line.each else ""
+                scene.add([Dot(x + (5 if line.spans else 0), down(value), 2.4, color, tooltip, 0.7)])
         if line.joined and len(places) > 1:
             scene.add([Path(tuple(places), color, 1.6, palette.dashes(line.color))])
         if line.dots or len(places) == 1:
             for (x, y), (at, value), span in zip(places, line.points, line.spans or [()] * len(places), strict=True):
                 ends = f" [{', '.join(map(number, span))}]" if span else ""
-                said = f"{line.label} {curves.x} {curves.place_of(at)}: {number(value)}{ends}".strip()
-                scene.add([Dot(x, y, 2.6, color, said)])
+                tooltip = f"{line.label} {curves.x} {curves.place_of(at)}: {number(value)}{ends}".strip()
+                scene.add([Dot(x, y, 2.6, color, tooltip)])
     return scene
 
 

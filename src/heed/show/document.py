@@ -1,29 +1,39 @@
-"""What people see of a result, as blocks: each kind of block is drawn once as text, once as HTML, once as a figure.
+"""The view of a result, as blocks: each kind of block is drawn once as text, once as HTML, once as a figure.
 
 A block is plain data (a map, shaded words, a table, curves, ...). Its module registers its drawings with `as_text`,
 `as_html` and `as_scene`; blocks without a figure (steps) are left out of figures.
+
+As JSON (`json_of`), a dataclass is an object with its fields, a tuple a list, a tensor a list of rounded numbers.
+Fields that are not compared (`compare=False`) are left out; `metadata={"json": name}` gives a field another name there.
 """
 
 from __future__ import annotations
 
+import base64
+import math
 import textwrap
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import singledispatch
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+import numpy as np
+import torch
 from markupsafe import Markup
+from torch import Tensor
 
 from heed.errors import ConfigError
 from heed.show.page import draw, look_page
 from heed.show.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
 from heed.storage.disk import write_outputs
-from heed.visible import clean
-from heed.watch.hints import worded
+from heed.visible import clean, to_json
+from heed.watch.maps import Map
+from heed.watch.remarks import remarks, worded
 
 
 @singledispatch
@@ -53,17 +63,17 @@ class Abreast:
 
 @as_text.register
 def _(row: Abreast, width: int, color: bool) -> list[str]:
-    return ["\n\n".join("\n".join(as_text(one, width, color)) for _, one in row.blocks)]
+    return ["\n\n".join("\n".join(as_text(block, width, color)) for _, block in row.blocks)]
 
 
 @as_html.register
 def _(row: Abreast, numbers: Iterator[int]) -> Markup:
-    return draw("abreast", [(name, as_html(one, numbers)) for name, one in row.blocks])
+    return draw("abreast", [(name, as_html(block, numbers)) for name, block in row.blocks])
 
 
 @as_scene.register
 def _(row: Abreast) -> Scene | None:
-    scenes = [scene for _, one in row.blocks if (scene := as_scene(one)) is not None]
+    scenes = [scene for _, block in row.blocks if (scene := as_scene(block)) is not None]
     return abreast(scenes) if scenes else None
 
 
@@ -76,7 +86,7 @@ class Document:
 
     title: str
     blocks: tuple[Any, ...]
-    texts: tuple[tuple[str, str], ...] = ()  # what was read and written, each with its name
+    texts: tuple[tuple[str, str], ...] = ()  # source and output, each with its name
     notes: tuple[str, ...] = ()
     headed: bool = True  # False if its figure has no heading, since each block has one
     scripted: bool = False  # True if its page needs the script of looks
@@ -85,10 +95,10 @@ class Document:
     def text(self, width: int, color: bool) -> str:
         """Everything as text."""
         column = max([7, *(len(name) for name, _ in self.texts)])
-        lines, most = [clean(self.title)], width - column - 1
+        lines, room = [clean(self.title)], width - column - 1
         for name, text in (*self.texts, *(("note", note) for note in self.notes)):
             each = [clean(line) for line in text.split("\n")]
-            wrapped = [part for one in each for part in textwrap.wrap(one, most) or [""]] if self.headed else each
+            wrapped = [part for line in each for part in textwrap.wrap(line, room) or [""]] if self.headed else each
             lines += [f"{name if n == 0 else '':{column}} {part}" for n, part in enumerate(wrapped)]
         drawn = [lines, *(as_text(block, width, color) for block in self.blocks)]
         return "\n\n".join("\n".join(block) for block in drawn if block)
@@ -119,15 +129,15 @@ class Document:
         Raises:
             ConfigError: There is no such panel.
         """
-        every = [panel_of(one) for block in self.blocks for one in _inside(block)]
+        every = [panel_of(inner) for block in self.blocks for inner in _inside(block)]
         if unknown := [name for name in panels if name not in every]:
             there = ", ".join(filter(None, dict.fromkeys(every)))
             raise ConfigError(f"--panels: no '{unknown[0]}' in this figure; it has {there or 'none'}")
         blocks: list[Any] = []
         for block in self.blocks:
             if isinstance(block, Abreast):
-                kept = tuple(one for one in block.blocks if panel_of(one[1]) in panels)
-                blocks += [replace(block, blocks=kept)] if kept else []
+                selected = tuple(named for named in block.blocks if panel_of(named[1]) in panels)
+                blocks += [replace(block, blocks=selected)] if selected else []
             elif panel_of(block) in panels:
                 blocks.append(block)
         return replace(self, blocks=tuple(blocks))
@@ -139,7 +149,7 @@ def panel_of(block: Any) -> str:
 
 
 def _inside(block: Any) -> list[Any]:
-    return [one for _, one in block.blocks] if isinstance(block, Abreast) else [block]
+    return [inner for _, inner in block.blocks] if isinstance(block, Abreast) else [block]
 
 
 class Shown(ABC):
@@ -190,7 +200,7 @@ class Shown(ABC):
         Raises:
             ConfigError: No font has some character of the drawing, or an option of the figure is wrong.
         """
-        from heed.show.png import to_png  # loads the renderer
+        from heed.show.image_files import to_png  # loads the renderer
 
         scene = self._figure("png", index, figure)
         names = ("fonts", "theme", "width", "scale", "dpi")
@@ -202,7 +212,7 @@ class Shown(ABC):
         Raises:
             ConfigError: The extra `pdf` is not installed, a font or a script is missing, or an option is wrong.
         """
-        from heed.show.pdf import to_pdf
+        from heed.show.image_files import to_pdf
 
         scene = self._figure("pdf", index, figure)
         return to_pdf(scene, theme=figure.get("theme"), width=figure.get("width"))
@@ -238,8 +248,8 @@ def save_as(path: str | Path, kinds: Mapping[str, Callable[..., str | bytes]], f
     if ending not in kinds:
         raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
     check_figure(figure or {}, ending[1:])
-    made = kinds[ending](**(figure or {}))
-    write_outputs({Path(path): made})
+    content = kinds[ending](**(figure or {}))
+    write_outputs({Path(path): content})
 
 
 _FIT = (
@@ -269,3 +279,53 @@ def framed(page: str, title: str) -> str:
     look = 'class="heed-page" style="width:100%;height:640px;border:0"'
     frame = f'<iframe {look} srcdoc="{{}}" title="{{}}" onload="{{}}"></iframe>'
     return _THEMES + str(Markup(frame).format(page, title, _FIT))
+
+
+# JSON ----------------------------------------------------------------------------------------------------------------
+
+
+def plain_values(value: Any) -> Any:
+    """Tensors, dataclasses and their containers as plain values.
+
+    Numbers are rounded: those of tensors to six decimals, others to six decimals or six digits, whichever is finer.
+    Minus infinity (the score of a masked key) becomes None; "inf" and "nan" are the other numbers that JSON cannot
+    express.
+    """
+    if isinstance(value, Tensor | np.ndarray):
+        return _plain_array(value)
+    if isinstance(value, float):
+        if not -math.inf < value < math.inf:
+            return None if value == -math.inf else str(value)
+        finer = round(value, 6) if abs(value) >= 1 else float(f"{value:.6g}")
+        return finer + 0.0  # turns -0.0 into 0.0
+    if isinstance(value, list | tuple):
+        return [plain_values(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain_values(item) for name, item in value.items()}
+    if is_dataclass(value):
+        extra = {}
+        if isinstance(value, Map):
+            extra = {"title": value.title}
+            extra |= {"remarks": plain_values(noted)} if (noted := remarks(value)) else {}
+        compared = [field for field in fields(value) if field.compare]
+        return extra | {f.metadata.get("json", f.name): plain_values(getattr(value, f.name)) for f in compared}
+    return value
+
+
+def _plain_array(value: Tensor | np.ndarray[Any, Any]) -> Any:
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        value = (value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy()
+    if value.dtype == np.uint8 or not value.size:
+        packed = base64.b64encode(zlib.compress(np.ascontiguousarray(value).tobytes())).decode()
+        return {"type": str(value.dtype), "shape": list(value.shape), "zlib": packed}
+    if value.dtype.kind != "f":
+        return value.tolist()
+    rounded = np.round(value.astype(np.float64), 6) + 0.0
+    return rounded.tolist() if np.isfinite(rounded).all() else plain_values(rounded.tolist())
+
+
+def json_of(form: str, value: Any, **more: Any) -> str:
+    """A dataclass as one JSON object of a format, with a final newline; equal ones give equal bytes."""
+    content = {"format": form, **plain_values(more), **plain_values(value)}
+    return to_json(content, separators=(",", ":")) + "\n"

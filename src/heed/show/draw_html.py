@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.show.document import as_html
-from heed.show.number_tables import glance_table, nested_table, table_to_html
-from heed.show.overview import SORTS, Thumbnails, groups, heading, said
+from heed.show.number_tables import attention_table, nested_table, table_to_html
+from heed.show.overview import SORTS, Thumbnails, groups, heading, thumbnail_legend
 from heed.show.page import Cell, Row, draw, packed
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, TagSpan
+from heed.watch.looks import AttentionStep, DecoderFrame, EncoderFrame, Look, Shading, Steps, TagSpan
 from heed.watch.maps import (
     LONG,
     Axis,
@@ -39,8 +39,8 @@ from heed.watch.maps import (
 from heed.watch.remarks import Remark, remarks
 
 CELLS_IN_A_TABLE = 64 * 64
-KEPT = 16
-"""Weights of each row that an overview holds of maps with more than `LONG` keys."""
+LARGEST = 16
+"""Number of the largest weights of each row in an overview, of maps with more than `LONG` keys."""
 _ATTENDS = "it scores the source, turns scores into weights, computes the context, and predicts the next token."
 _FIXED = "it updates its state, which sees the source only through one fixed vector, and predicts the next token."
 _UNITS = 128
@@ -65,12 +65,12 @@ def map_to_html(map: Map, number: int) -> Markup:
     small, name, noted = _fits_a_table(map), f"map-{number}", remarks(map)
     shown = shades(map)
     turned = any(len(visible(label)) > (1 if len(map.key) > _MANY else 3) for label in map.key.labels)
-    label = min(_LONGEST_LABEL, max((_columns(visible(one)) for one in map.query.labels), default=0))
+    label = min(_LONGEST_LABEL, max((_columns(visible(label)) for label in map.query.labels), default=0))
     widest = 6 + 6 * max(len(map.number(value)) for value in (map.vmin, map.vmax))
     table = draw("grid", map, name, turned, label, widest, shown.values) if small else ""
     data = maps_data([map], exact=small, noted={0: noted})
     words = shaded_words(map.key) if small else ""
-    texts = [one.text for one in noted]
+    texts = [remark.text for remark in noted]
     return draw("map", name, map, texts, shown.by_row, table, words, _map_hint(map), _kind(map.key), data)
 
 
@@ -83,17 +83,17 @@ def _columns(label: str) -> int:
 def _(overview: Thumbnails, numbers: Iterator[int]) -> Markup:
     """Thumbnails, of which the script opens one at a time."""
     maps, sort = overview.maps, overview.sort
-    found = groups(maps, sort)
-    headed = [(heading(name, rows), rows) for name, rows in found.items()]
-    noted = {one.index: one.remarks for rows in found.values() for row in rows for one in row}
+    rows_by_group = groups(maps, sort)
+    headed = [(heading(name, rows), rows) for name, rows in rows_by_group.items()]
+    noted = {entry.index: entry.remarks for rows in rows_by_group.values() for row in rows for entry in row}
     ground = None if overview.ground is None else asdict(overview.ground)
-    data = {**maps_data(maps, kept=None if ground else KEPT, noted=noted), "ground": ground}
+    data = {**maps_data(maps, largest=None if ground else LARGEST, noted=noted), "ground": ground}
     sorts = [name for name in SORTS if name != "untrained" or any(map.untrained is not None for map in maps)]
-    return draw("overview", headed, said(maps, sort), sort, sorts, _NO_MAP, data)
+    return draw("overview", headed, thumbnail_legend(maps, sort), sort, sorts, _NO_MAP, data)
 
 
 _NO_MAP = Map("", 0, None, Axis("", "", ()), Axis("", "", ()), torch.zeros(0, 0))
-"""What the script fills in when it opens a map of an overview."""
+"""The blank that the script fills in when it opens a map of an overview."""
 
 
 def _fits_a_table(map: Map) -> bool:
@@ -143,23 +143,23 @@ MAPS = "heed-maps-1"
 
 
 def maps_data(
-    maps: Sequence[Map], *, exact: bool = False, kept: int | None = None, noted: Mapping[int, Sequence[Remark]] = {}
+    maps: Sequence[Map], *, exact: bool = False, largest: int | None = None, noted: Mapping[int, Sequence[Remark]] = {}
 ) -> dict[str, Any]:
     """Maps as plain values, for the script of a page; `noted` are their remarks, where these are known already.
 
-    Axes and masks are stored once and referred to by number. Weights are relative to `most`, the one drawn darkest.
+    Axes and masks are stored once and referred to by number. Weights are relative to `vmax`, the one drawn darkest.
     With `exact`, those of a map are rows of thousandths, `_OUT` for masked cells. Otherwise they are packed as 8-bit
     square roots, 255 for 1 (of signed numbers 1 for -1, 128 for 0), which is right to 0.004; masks as bits. Of a map
-    with more than `LONG` keys, only the `kept` largest weights of each row are packed: for all rows the lower bytes of
-    the distances between their keys, then the higher bytes, then the roots.
+    with more than `LONG` keys, only so many of the `largest` weights of each row are packed: for all rows the lower
+    bytes of the distances between their keys, then the higher bytes, then the roots.
     """
     axes: dict[Axis, int] = {}
     masks: dict[bytes, int] = {}
-    found = []
+    entries = []
     for index, map in enumerate(maps):
         weights, signed = map.weights.detach().double().cpu().numpy() / map.vmax, map.signed
         mask = np.packbits(map.mask.cpu().numpy()).tobytes() if map.mask is not None and map.has_masked else None
-        only = kept if kept is not None and len(map.key) > LONG else None
+        only = largest if largest is not None and len(map.key) > LONG else None
         numbers: Any
         if exact:
             thousandths = np.rint(weights.clip(-30, 30) * 1000).astype(np.int16)
@@ -168,7 +168,7 @@ def maps_data(
             numbers = thousandths.tolist()
         else:
             numbers = packed(_roots(weights, signed) if only is None else _largest(weights, only))
-        found.append({
+        entries.append({
             "title": map.title,
             "layer": map.layer,
             "head": map.head,
@@ -177,7 +177,7 @@ def maps_data(
             "signed": signed,
             "axes": axes_line(map),
             "caption": clean(map.caption),
-            "remarks": [clean(one.text) for one in (noted[index] if index in noted else remarks(map))],
+            "remarks": [clean(remark.text) for remark in (noted[index] if index in noted else remarks(map))],
             "hint": _map_hint(map),
             "query": axes.setdefault(map.query, len(axes)),
             "key": axes.setdefault(map.key, len(axes)),
@@ -188,7 +188,7 @@ def maps_data(
             "weights": numbers,
         })  # fmt: skip
     packed_masks = [packed(np.frombuffer(bits, np.uint8)) for bits in masks]
-    return {"format": MAPS, "axes": [_axis_data(axis) for axis in axes], "masks": packed_masks, "maps": found}
+    return {"format": MAPS, "axes": [_axis_data(axis) for axis in axes], "masks": packed_masks, "maps": entries}
 
 
 def _axis_data(axis: Axis) -> dict[str, Any]:
@@ -208,9 +208,9 @@ def _roots(weights: NDArray[np.float64], signed: bool = False) -> NDArray[np.uin
     return roots
 
 
-def _largest(weights: NDArray[np.float64], kept: int) -> NDArray[np.uint8]:
+def _largest(weights: NDArray[np.float64], count: int) -> NDArray[np.uint8]:
     """The largest weights of each row, as `maps_data` packs them."""
-    keys = np.sort(np.argpartition(-weights, kept - 1, axis=1)[:, :kept], axis=1)
+    keys = np.sort(np.argpartition(-weights, count - 1, axis=1)[:, :count], axis=1)
     distances = np.diff(keys, axis=1, prepend=0)
     parts = distances & 255, distances >> 8, _roots(np.take_along_axis(weights, keys, axis=1))
     return np.concatenate([part.astype(np.uint8).ravel() for part in parts])
@@ -233,9 +233,9 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> Markup:
         return draw("shading", shading, "", "", _listed(shading), [shading.axis.kind, "number", ""])
     spans = []
     for i, label in enumerate(shading.axis.labels):
-        said = f"{shading.weights[i]:.3f}" + (f"; {shading.others[i]}" if shading.others else "")
+        tooltip = f"{shading.weights[i]:.3f}" + (f"; {shading.others[i]}" if shading.others else "")
         span = Markup('<span class="{}" title="{}"><bdi>{}</bdi></span>')
-        spans.append(span.format(_shade(shading, i), clean(said), visible(label)))
+        spans.append(span.format(_shade(shading, i), clean(tooltip), visible(label)))
     between = Markup("" if shading.axis.kind == "token" else " ")  # tokens include their spaces, drawn visibly
     text = between.join(spans)
     if shading.axis.parts:
@@ -274,9 +274,9 @@ def _found(shading: Shading) -> Markup:
     for span, start, stop in _runs(shading):
         words = Markup("<bdi>{}</bdi>").format(" ".join(visible(label) for label in shading.axis.labels[start:stop]))
         if span is not None:
-            said = ", ".join(f"{weight:.3f}" for weight in shading.weights[start:stop])
+            probabilities = ", ".join(f"{weight:.3f}" for weight in shading.weights[start:stop])
             words = Markup('<span class="found c{}" title="{}">{} <small>{}</small></span>').format(
-                span.color % len(palette.TAGS_LIGHT), said, words, clean(span.label)
+                span.color % len(palette.TAGS_LIGHT), probabilities, words, clean(span.label)
             )
         parts.append(words)
     return Markup(" ").join(parts)
@@ -315,12 +315,12 @@ class Strip(NamedTuple):
     down: str
     width: int
     height: int
-    said: str
+    description: str
 
 
 @as_html.register
-def _(every: Steps, numbers: Iterator[int]) -> Markup:
-    look = every.look
+def _(block: Steps, numbers: Iterator[int]) -> Markup:
+    look = block.look
     if look.no_steps:
         return draw("hint", look.no_steps)
     scales = _scales(look)
@@ -341,21 +341,21 @@ def _frame_rows(frame: EncoderFrame | DecoderFrame, look: Look, scales: dict[str
         yield StepRow(name, "strip", _strip(state, scales[name]))
     for name, gate in frame.gates.items():
         yield StepRow(f"{name} (mean)", "meter", gate)
-    for glance in frame.glances:
-        yield from _glance_rows(glance, scales, f"{glance.name}: " if len(frame.glances) > 1 else "")
+    for step in frame.attention:
+        yield from _attention_rows(step, scales, f"{step.name}: " if len(frame.attention) > 1 else "")
     if isinstance(frame, DecoderFrame) and look.summary is not None:
         yield StepRow("source (the same at every step)", "strip", _strip(look.summary))
     if frame.top:
         yield StepRow("next token", "top", frame.top)
 
 
-def _glance_rows(glance: Glance, scales: dict[str, float], of: str) -> Iterator[StepRow]:
+def _attention_rows(step: AttentionStep, scales: dict[str, float], of: str) -> Iterator[StepRow]:
     """Shaded keys, numbers and context of one attention."""
-    kind = _kind(glance.key)
-    shaded = shaded_words(glance.key, unmasked(glance.weights, glance.mask))
+    kind = _kind(step.key)
+    shaded = shaded_words(step.key, unmasked(step.weights, step.mask))
     yield StepRow(f"{of}looks at", "", Markup('<p class="keys {}" dir="auto">{}</p>').format(kind, shaded))
-    yield StepRow("numbers", "", table_to_html(glance_table(glance)))
-    yield StepRow("context", "strip", _strip(glance.context, scales[glance.name]))
+    yield StepRow("numbers", "", table_to_html(attention_table(step)))
+    yield StepRow("context", "strip", _strip(step.context, scales[step.name]))
 
 
 def _hint(look: Look) -> str:
@@ -370,12 +370,12 @@ def _hint(look: Look) -> str:
     parts = [
         "the model's state" if look.decoder or any(frame.states for frame in look.encoder) else "",
         "the mean of each gate" if any(frame.gates for frame in frames) else "",
-        "where it looked" if any(frame.glances for frame in frames) else "",
+        "where it looked" if any(frame.attention for frame in frames) else "",
         "the most probable next tokens" if has_next else "",
     ]
-    *most, last = [part for part in parts if part]
+    *others, last = [part for part in parts if part]
     unit = "token" if has_next else look.unit
-    return f"{unit.capitalize()} by {unit}: " + (f"{', '.join(most)} and {last}." if most else f"{last}.")
+    return f"{unit.capitalize()} by {unit}: " + (f"{', '.join(others)} and {last}." if others else f"{last}.")
 
 
 def _scales(look: Look) -> dict[str, float]:
@@ -384,7 +384,7 @@ def _scales(look: Look) -> dict[str, float]:
     vectors = [item for frame in look.encoder for item in frame.states.items()]
     vectors += [("state", frame.state) for frame in look.decoder]
     frames: list[EncoderFrame | DecoderFrame] = [*look.encoder, *look.decoder]
-    vectors += [(glance.name, glance.context) for frame in frames for glance in frame.glances]
+    vectors += [(step.name, step.context) for frame in frames for step in frame.attention]
     for name, vector in vectors:
         scales[name] = max(scales.get(name, 1.0), _scale(vector))
     return scales
@@ -404,5 +404,5 @@ def _strip(vector: Tensor, scale: float | None = None) -> Strip:
         if abs(length) >= 0.05:
             bars["up" if length > 0 else "down"] += f"M{i * 3 + 1} {middle:g}v{-length:.1f}"
     count = f"{len(values)} units" if len(shown) == len(values) else f"first {_UNITS} of {len(values)} units"
-    said = f"{count}, scale \u00b1{scale:.2f}, norm {float(vector.detach().double().norm()):.3f}"
-    return Strip(bars["up"], bars["down"], len(shown) * 3, _HEIGHT, said)
+    description = f"{count}, scale \u00b1{scale:.2f}, norm {float(vector.detach().double().norm()):.3f}"
+    return Strip(bars["up"], bars["down"], len(shown) * 3, _HEIGHT, description)

@@ -19,7 +19,7 @@ from heed.watch.looks import Shading
 from heed.watch.maps import LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
 from heed.watch.remarks import remarks
 
-MOST_CELLS = 64 * 64
+MAX_CELLS = 64 * 64
 """Larger maps are drawn as one embedded picture: an SVG with a rectangle for each cell would be tens of megabytes."""
 
 MASKED_PIXEL = "#d9dde2", "#3a414b"
@@ -43,10 +43,10 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
 
     The scale is fixed from 0 to 1, so that figures can be compared; above `LONG` keys it is that of each row, and cells
     are smaller, so that a map fits a page. Cells of at least 28 px show their number; every cell has a tooltip with its
-    labels and weight. Masked cells are hatched. A map of more than `MOST_CELLS` cells is drawn as one embedded picture,
+    labels and weight. Masked cells are hatched. A map of more than `MAX_CELLS` cells is drawn as one embedded picture,
     with masked cells in grey and only some of the labels.
     """
-    small = len(map.query) * len(map.key) <= MOST_CELLS
+    small = len(map.query) * len(map.key) <= MAX_CELLS
     longest = max(len(map.query), len(map.key))
     if longest > LONG and not (small and map.token_width):
         cell = max(_FONT if small else 1, min(cell, _LARGEST // longest))
@@ -60,10 +60,8 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     width = max(left + wide * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
     fitting = min(90, int((width - 2 * _MARGIN) / _HEADER_ADVANCE))  # a wide caption would make the map small in print
     header = [clean(map.title), axes_line(map), *_wrapped(map.caption + more, fitting)]
-    said = [] if map.effect is None else map.effect.lines
-    header += [
-        line for one in (*said, *(f"Remark: {one.text}." for one in remarks(map))) for line in _wrapped(one, fitting)
-    ]
+    texts = *map.effects, *(f"Remark: {remark.text}." for remark in remarks(map))
+    header += [line for text in texts for line in _wrapped(text, fitting)]
     top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else turned + 6)
     longest_line = max(len(header[0]) * _TITLE_ADVANCE, *(len(line) * _HEADER_ADVANCE for line in header[1:]))
     width = max(width, int(longest_line) + 2 * _MARGIN)
@@ -127,14 +125,14 @@ def _cells(map: Map, shown: Shades, wide: int, cell: int) -> Iterable[Item]:
 
 def _pixels(map: Map, shown: Shades, cell: int) -> Image:
     """The cells as one picture with a pixel for each; equal maps give equal bytes."""
-    shares = (shown.values - map.vmin) / (map.vmax - map.vmin)
-    return Image(0, 0, cell * len(map.key), cell * len(map.query), shares_uris(shares, map))
+    places = (shown.values - map.vmin) / (map.vmax - map.vmin)
+    return Image(0, 0, cell * len(map.key), cell * len(map.query), colored_uris(places, map))
 
 
-def shares_uris(shares: NDArray[np.float64], map: Map, masked: tuple[str, str] = MASKED_PIXEL) -> tuple[str, str]:
+def colored_uris(places: NDArray[np.float64], map: Map, masked: tuple[str, str] = MASKED_PIXEL) -> tuple[str, str]:
     """Places on the scale of a map, 0 to 1, `(rows, columns)`, in its colours as PNGs in data URIs; NaN is masked."""
     scale = [map.colors(map.vmin + i / _STEPS * (map.vmax - map.vmin)) for i in range(_STEPS + 1)]
-    steps = np.where(np.isnan(shares), _STEPS + 1, np.rint(np.nan_to_num(shares).clip(0, 1) * _STEPS)).astype(np.uint8)
+    steps = np.where(np.isnan(places), _STEPS + 1, np.rint(np.nan_to_num(places).clip(0, 1) * _STEPS)).astype(np.uint8)
     light, dark = zip(*scale, masked, strict=True)
     return png_uri(steps, light), png_uri(steps, dark)
 
@@ -153,7 +151,7 @@ def png_uri(steps: NDArray[np.uint8], colors: Sequence[str]) -> str:
 
 def _color_bar(map: Map, by_row: bool, masked: Color) -> Iterable[Item]:
     ends = f"{map.vmin:.3g}", "row's largest" if by_row else f"{map.vmax:.3g}"
-    yield Image(0, 0, _BAR, 10, shares_uris(np.linspace(0, 1, _BAR)[None], map))
+    yield Image(0, 0, _BAR, 10, colored_uris(np.linspace(0, 1, _BAR)[None], map))
     yield Box(0, 0, _BAR, 10, stroke=_FRAME)
     yield from (
         Label(0, 24, ends[0], "small"),
@@ -181,9 +179,9 @@ def shading_scene(shading: Shading) -> Scene:
     head = textwrap.wrap(clean(shading.title), 86, break_on_hyphens=False) or [clean(shading.title)]
     scene = Scene(_WIDTH, 0, clean(shading.title))
     top = scene.write(head, _MARGIN, _MARGIN + 12, "title", 18) - 4
-    scale = "under each word: its tag and the tag's probability" if shading.tags else shading.said_scale
-    effect = [line for one in shading.effects for line in _wrapped(one)]
-    top = scene.write([scale, *effect], _MARGIN, top + 4, "small") - 19
+    scale = "under each word: its tag and the tag's probability" if shading.tags else shading.scale_with_colors
+    effects = [line for effect in shading.effects for line in _wrapped(effect)]
+    top = scene.write([scale, *effects], _MARGIN, top + 4, "small") - 19
     grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
     line = _TAGGED_LINE if shading.tags else _LINE
     sums = {part.start: shading.part_sum(part) for part in shading.axis.parts if part.stop > part.start}

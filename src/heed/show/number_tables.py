@@ -1,12 +1,16 @@
-"""Tables of labelled numbers with coloured weights: as HTML, and as terminal lines in blocks that fit the width."""
+"""Tables of labelled numbers with coloured weights: as HTML, and as terminal lines in blocks that fit the width.
+
+`Calculation` shows the breakdown of one weight, step by step, as such tables.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 import torch
 from markupsafe import Markup
@@ -18,8 +22,9 @@ from heed.show.scene import GRID, Box, Label, Path, Scene
 from heed.show.scene import MASKED as HATCHED
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import Glance, Shading
+from heed.watch.looks import AttentionStep, Shading
 from heed.watch.maps import MASKED, cut, lines_up
+from heed.watch.numbers import Number, WeightBreakdown
 
 GAP = 3
 """Columns between two drawings."""
@@ -81,28 +86,28 @@ class NumberTable:
         return self.heat if isinstance(self.heat, bool) else self.heat[i]
 
 
-def nested_table(shading: Shading, most: int | None = None) -> NumberTable:
+def nested_table(shading: Shading, max_rows: int | None = None) -> NumberTable:
     """The numbers of a nested shading and the two weights that each is a product of: all in order, or the largest."""
     axis, sums = shading.axis, [shading.part_sum(part) for part in shading.axis.parts]
     of = [n for n, part in enumerate(axis.parts) for _ in range(part.start, part.stop)]
-    shown = range(len(axis)) if most is None else sorted(range(len(axis)), key=lambda i: -shading.weights[i])[:most]
-    which = "" if most is None else f"the {len(shown)} largest of {len(axis)}: "
+    order = range(len(axis)) if max_rows is None else sorted(range(len(axis)), key=lambda i: -shading.weights[i])
+    shown = order[:max_rows]
+    which = "" if max_rows is None else f"the {len(shown)} largest of {len(axis)}: "
     return NumberTable(
         f"{which}weight of the part, weight of the {axis.kind} in it, their product",
         tuple(f"{visible(axis.labels[i])} ({visible(axis.parts[of[i]].label)})" for i in shown),
         ("part", f"{axis.kind} in it", "product"),
         torch.tensor([[s := sums[of[i]], shading.weights[i] / s if s else 0.0, shading.weights[i]] for i in shown]),
-        heat=False,
     )
 
 
-def glance_table(glance: Glance) -> NumberTable:
+def attention_table(step: AttentionStep) -> NumberTable:
     """Scores and weights of the attention of one step; a key is named with the part of its axis, if there are parts."""
-    rows = {"score": glance.scores, "weight": glance.weights}
+    rows = {"score": step.scores, "weight": step.weights}
     shown = {name: values.detach() for name, values in rows.items() if values is not None}
-    mask = None if glance.mask is None else glance.mask.expand(len(shown), -1)
-    parts = (glance.key.part_at(n) for n in range(len(glance.key)))
-    keys = tuple(label + (f" ({part})" if part else "") for label, part in zip(glance.key.labels, parts, strict=True))
+    mask = None if step.mask is None else step.mask.expand(len(shown), -1)
+    parts = (step.key.part_at(n) for n in range(len(step.key)))
+    keys = tuple(label + (f" ({part})" if part else "") for label, part in zip(step.key.labels, parts, strict=True))
     values = torch.stack([values.double() for values in shown.values()])
     return NumberTable(
         "scores and weights", tuple(shown), keys, values, tuple(name == "weight" for name in shown), mask
@@ -126,7 +131,7 @@ def table_to_html(table: NumberTable, label: Callable[[str], str] = visible) -> 
 
 def _cell(value: float | None, heat: bool) -> str | Cell:
     if value is None:
-        return Cell("", kind="m", said="masked")
+        return Cell("", kind="m", tooltip="masked")
     return Cell(three_decimals(value), kind=f"w{palette.level(value)}") if heat else three_decimals(value)
 
 
@@ -177,7 +182,7 @@ def table_scene(table: NumberTable) -> Scene:
 
 def tables_to_lines(tables: Sequence[NumberTable], width: int, color: bool) -> list[str]:
     """Draw tables, side by side where they fit, the rest below."""
-    blocks = [[(line, len(_ESCAPE.sub("", line))) for line in _drawn(one, width, color)] for one in tables]
+    blocks = [[(line, len(_ESCAPE.sub("", line))) for line in _drawn(table, width, color)] for table in tables]
     return side_by_side(blocks, width)
 
 
@@ -204,16 +209,13 @@ def _drawn(table: NumberTable, width: int, color: bool) -> list[str]:
         lines.append(f"  {'':{label_width}}" + "".join(f" {cut(columns[j], cell_width):>{cell_width}}" for j in part))
         for i, label in enumerate(rows):
             heat = color and table.has_heat(i)
-            row = "".join(_painted(f" {cells[i][j]:>{cell_width}}", values[i][j], heat) for j in part)
+            shown = ((f" {cells[i][j]:>{cell_width}}", values[i][j]) for j in part)
+            row = "".join(palette.paint(text, v) if heat and v is not None else text for text, v in shown)
             note = clean(table.notes[i]) if table.notes and part.stop == len(columns) else ""
             left = room - 2 - (cell_width + 1) * len(part)
             tail = f"  {cut(note, left)}" if note and left > _NARROW else ""
             lines.append(f"  {cut(label, label_width):>{label_width}}{row}{tail}")
     return lines
-
-
-def _painted(text: str, value: float | None, heat: bool) -> str:
-    return palette.paint(text, value) if heat and value is not None else text
 
 
 def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
@@ -222,3 +224,122 @@ def _labels(labels: tuple[str, ...], what: str) -> tuple[list[str], list[str]]:
         return [visible(label) for label in labels], []
     key = [f"  {i} = {visible(label)}" for i, label in enumerate(labels)]
     return [str(i) for i in range(len(labels))], [f"  {what}s are numbered:", *key]
+
+
+# The breakdown of one weight, step by step ---------------------------------------------------------------------------
+
+
+_SHOWN = 8
+"""Number of components of a vector, and of keys of a softmax, that are shown unless all are asked for."""
+
+
+class _Step(NamedTuple):
+    title: str
+    table: NumberTable | None
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Calculation:
+    """A weight and what it came from; `every` shows all components and keys, not only those that count most."""
+
+    breakdown: WeightBreakdown
+    every: bool = False
+
+
+@as_text.register
+def _(calculation: Calculation, width: int, color: bool) -> list[str]:
+    lines = [f"weight {calculation.breakdown.drawn:.6f}"]
+    for number, step in enumerate(_steps(calculation.breakdown, calculation.every), start=1):
+        lines += ["", f"{number}. {clean(step.title)}"]
+        lines += [] if step.table is None else tables_to_lines([step.table], width, color)[1:]
+        lines += [clean(line) for line in step.lines]
+    return lines
+
+
+@as_html.register
+def _(calculation: Calculation, numbers: Iterator[int]) -> Markup:
+    steps = [
+        (s.title, "" if s.table is None else table_to_html(replace(s.table, title=s.title)), s.lines)
+        for s in _steps(calculation.breakdown, calculation.every)
+    ]
+    return draw("number", f"weight {calculation.breakdown.drawn:.6f}", steps, "\n".join(calculation.breakdown.numpy()))
+
+
+def _steps(breakdown: WeightBreakdown, every: bool) -> Iterator[_Step]:
+    if breakdown.parts.numel() > 1:
+        rows, columns = breakdown.part_labels
+        table = NumberTable("", tuple(row or "weight" for row in rows), columns, breakdown.parts, heat=True)
+        sums = "the mean over the rows" * (len(rows) > 1), "the sum over the columns" * (len(columns) > 1)
+        number = breakdown.number
+        which = f"{number.title}, {visible(number.query_label)} -> {visible(number.key_label)}"
+        line = f"{' of '.join(filter(None, sums))} is {breakdown.drawn:.6f}; below, the largest of them: {which}"
+        yield _Step("what the weight is made of", table, (line,))
+    yield from _of_number(breakdown.number, every)
+
+
+def _of_number(number: Number, every: bool) -> Iterator[_Step]:
+    products, score = number.products, three_decimals(number.score)
+    sides = f"query of {visible(number.query_label)}, key of {visible(number.key_label)}"
+    if products is None:
+        yield _Step(f"score {number.formula}: {score}", None, (f"{sides}; the products of this score are not known",))
+    else:
+        rows = {"query": number.query, "key": number.key}
+        rows |= {} if number.v is None else {"tanh(q + k)": torch.tanh(number.query + number.key), "v": number.v}
+        table, lines = _cut(rows | {"product": products}, products, every)
+        total = three_decimals(float(products.sum()))
+        scaled = f", times {number.scale:.6g} = {score}" if number.scale not in (None, 1.0) else ""
+        yield _Step(f"score {number.formula}: {sides}", table, (*lines, f"sum of the products {total}{scaled}"))
+    yield _softmax(number, every)
+    value, part = number.values[number.at], number.seen * number.values[number.at]
+    table, lines = _cut({"value": value, "weight x value": part, "context": number.context}, part, every)
+    title = f"value of {visible(number.key_label)}; the context is the sum of weight x value over all keys"
+    yield _Step(title, table, lines)
+    if len(number.heads) > 1:
+        names = tuple(f"head {i}" for i in range(len(number.heads)))
+        yield _Step("this weight in each head", NumberTable("", ("weight",), names, number.heads[None], heat=True))
+    if number.output is not None:
+        table, lines = _cut({"output": number.output}, number.output, every)
+        yield _Step("output row: the contexts of all heads, joined and projected", table, lines)
+    difference = abs(number.weight - number.seen)
+    check = "an edit has replaced the weight; " * number.edited
+    check += f"from these numbers {number.weight:.9f}, in the model's pass {number.seen:.9f}: they differ by "
+    yield _Step("self-check", None, (f"{check}{difference:.1e}",))
+
+
+def _cut(rows: dict[str, Tensor], by: Tensor, every: bool) -> tuple[NumberTable, tuple[str, ...]]:
+    """Vectors as rows of a table: the components whose `by` is largest, and the sum of `by` over the others."""
+    count = len(by)
+    chosen = [*range(count)] if every or count <= _SHOWN + 1 else sorted(by.abs().topk(_SHOWN).indices.tolist())
+    table = NumberTable("", tuple(rows), tuple(map(str, chosen)), torch.stack(list(rows.values()))[:, chosen])
+    others = float(by.sum() - by[chosen].sum())
+    left, name = count - len(chosen), list(rows)[1 if "context" in rows else -1]
+    return table, (f"the other {left} of {count} components of {name} sum to {three_decimals(others)}",) if left else ()
+
+
+def _softmax(number: Number, every: bool) -> _Step:
+    """Scores, their exponentials and weights of the keys that count most, and the sums over the others."""
+    may = [i for i in range(len(number.scores)) if number.allowed[i]]
+    masked = len(number.scores) - len(may)
+    if number.at not in may:
+        return _Step("softmax", None, ("masked: this query may not attend to this key, so the weight is 0",))
+    highest = float(number.scores[may].max())
+    powers = torch.exp(number.scores - highest)
+    total = float(powers[may].sum())
+    best = sorted(may, key=lambda i: (i != number.at, -float(powers[i])))[: len(may) if every else _SHOWN]
+    chosen = sorted(best)
+    rows = torch.stack([number.scores, powers, number.share * powers / total])[:, chosen]
+    names, keys = ("score", "exp(score - max)", "weight"), tuple(number.keys[i] for i in chosen)
+    table = NumberTable("", names, keys, rows, (False, False, True))
+    lines, share, left = [], "", len(may) - len(chosen)
+    if left:
+        others = total - float(powers[chosen].sum())
+        lines.append(f"the other {left} keys: exp {three_decimals(others)}, weight {number.share * others / total:.3f}")
+    if number.share != 1:
+        share = f"{three_decimals(number.share)} x "
+        lines.append(f"{three_decimals(number.share)} is the weight of the part that contains these keys")
+    lines.append(
+        f"weight = {share}{three_decimals(float(powers[number.at]))} / {three_decimals(total)} = {number.weight:.6f}"
+    )
+    title = f"softmax over {len(may)} key{'s' * (len(may) != 1)}" + f"; {masked} more are masked" * (masked > 0)
+    return _Step(title, table, tuple(lines))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from heed.errors import ConfigError, suggest
 from heed.show.document import as_scene, as_text
-from heed.show.draw_svg import shares_uris
+from heed.show.draw_svg import colored_uris
 from heed.show.scene import Image, Label, Scene
 from heed.visible import clean
 from heed.watch import palette
@@ -53,17 +53,18 @@ class Entry:
         return self.entropy if sort == "entropy" else -(-1.0 if self.map.untrained is None else self.map.untrained)
 
     def label(self, sort: str | None) -> str:
-        """What is written over its thumbnail: the head, and the layer too where rows are not layers; its measure."""
+        """The label of its thumbnail: the head, and the layer too where rows are not layers; its measure."""
         head = "mean" if self.map.head is None else f"H{self.map.head}"
         by_distance = sort == "untrained" and self.map.untrained is not None
         measure = f"Δ{self.map.untrained:.2f}" if by_distance else f"{self.entropy:.2f}"
         return f"{self.name if sort else head} {measure}"
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """Title, entropy and remarks in words."""
-        far = [] if self.map.untrained is None else [f"distance from the untrained network {self.map.untrained:.2f}"]
-        return "; ".join([self.map.title, f"entropy {self.entropy:.2f}", *far, *(one.text for one in self.remarks)])
+        parts, untrained = [self.map.title, f"entropy {self.entropy:.2f}"], self.map.untrained
+        parts += [] if untrained is None else [f"distance from the untrained network {untrained:.2f}"]
+        return "; ".join([*parts, *(remark.text for remark in self.remarks)])
 
     @property
     def short(self) -> str:
@@ -83,20 +84,20 @@ def check_sort(sort: str | None) -> None:
 
 def groups(maps: Sequence[Map], sort: str | None = None) -> dict[str, list[list[Entry]]]:
     """The attention maps by mechanism and network, in rows: one for each layer, or with `sort` by that measure."""
-    found: dict[str, list[list[Entry]]] = {}
-    for index, one in enumerate(maps):
-        if not one.is_distribution:
+    result: dict[str, list[list[Entry]]] = {}
+    for index, shown in enumerate(maps):
+        if not shown.is_distribution:
             continue
-        rows = found.setdefault(f"{one.mechanism} attention{one.whose}", [])
-        if not rows or rows[-1][0].map.layer != one.layer:
+        rows = result.setdefault(f"{shown.mechanism} attention{shown.whose}", [])
+        if not rows or rows[-1][0].map.layer != shown.layer:
             rows.append([])
-        spread = entropy(one)
-        rows[-1].append(Entry(index, one, spread, remarks(one, spread)))
+        spread = entropy(shown)
+        rows[-1].append(Entry(index, shown, spread, remarks(shown, spread)))
     if sort is None:
-        return found
-    order = {name: sorted((one for row in rows for one in row), key=lambda one: one.place(sort))
-             for name, rows in found.items()}  # fmt: skip
-    wide = {name: max(map(len, rows)) for name, rows in found.items()}
+        return result
+    order = {name: sorted((entry for row in rows for entry in row), key=lambda entry: entry.place(sort))
+             for name, rows in result.items()}  # fmt: skip
+    wide = {name: max(map(len, rows)) for name, rows in result.items()}
     return {name: [each[i : i + wide[name]] for i in range(0, len(each), wide[name])] for name, each in order.items()}
 
 
@@ -108,7 +109,7 @@ def heading(name: str, rows: Sequence[Sequence[Entry]]) -> str:
     return f"{clean(name)}: {count} map{'' if count == 1 else 's'}, {sizes}"
 
 
-def said(maps: Sequence[Map], sort: str | None = None) -> str:
+def thumbnail_legend(maps: Sequence[Map], sort: str | None = None) -> str:
     """How to read the thumbnails."""
     measure = MEASURE + (f". {DISTANCE}" if any(map.untrained is not None for map in maps) else "")
     order = f" Ordered by {sort}, {SORTS[sort]}." if sort else ""
@@ -121,10 +122,10 @@ def said(maps: Sequence[Map], sort: str | None = None) -> str:
 def thumbnail(map: Map, rows: int, columns: int) -> NDArray[np.float64]:
     """The largest shade in each of at most `rows` x `columns` squares, NaN where all are masked."""
     values = shades(map).values
-    for axis, most in enumerate((rows, columns)):
+    for axis, squares in enumerate((rows, columns)):
         size = values.shape[axis]
-        if size > most:
-            starts = np.arange(most) * size // most
+        if size > squares:
+            starts = np.arange(squares) * size // squares
             values = np.fmax.reduceat(values, starts, axis=axis)
     return values
 
@@ -157,7 +158,7 @@ class Thumbnails:
 def _(overview: Thumbnails, width: int, color: bool) -> list[str]:
     if overview.in_text:
         return overview_to_text(overview.maps, overview.sort, width, color)
-    return [] if overview.ground else ["\n\n".join("\n".join(as_text(one, width, color)) for one in overview.each)]
+    return [] if overview.ground else ["\n\n".join("\n".join(as_text(map, width, color)) for map in overview.each)]
 
 
 @as_scene.register
@@ -169,9 +170,9 @@ def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: b
     """Thumbnails in block characters, with the entropy and the first remark of each map; then remarks by kind."""
     blocks = []
     for name, rows in groups(maps, sort).items():
-        most, label = max(map(len, rows)), 0 if sort else len(f"L{max(row[0].map.layer for row in rows)} ")
-        longest = max(len(_head(one, sort)) for row in rows for one in row)
-        columns = max(longest, min(12, (width - label) // most - 1))
+        longest_row, label = max(map(len, rows)), 0 if sort else len(f"L{max(row[0].map.layer for row in rows)} ")
+        longest = max(len(_head(entry, sort)) for row in rows for entry in row)
+        columns = max(longest, min(12, (width - label) // longest_row - 1))
         per_line = max(1, (width - label) // (columns + 1))
         lines = [heading(name, rows)]
         for row in rows:
@@ -180,21 +181,21 @@ def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: b
                 lines += _line_of_thumbnails(part, sort, label, columns, color)
         kinds = _by_kind(rows, width)
         blocks += [*lines, *kinds, *([""] if kinds else [])]
-    return [*blocks, *textwrap.wrap(said(maps, sort), width)]
+    return [*blocks, *textwrap.wrap(thumbnail_legend(maps, sort), width)]
 
 
-def _head(one: Entry, sort: str | None) -> str:
+def _head(entry: Entry, sort: str | None) -> str:
     """The label in few columns: H11 .53."""
-    return one.label(sort).replace(" 0.", " .").replace("1.00", "1.0")
+    return entry.label(sort).replace(" 0.", " .").replace("1.00", "1.0")
 
 
 def _line_of_thumbnails(part: Sequence[Entry], sort: str | None, label: int, columns: int, color: bool) -> list[str]:
     height, layer = max(1, columns // 2), "" if sort else f"L{part[0].map.layer}"
-    heads = [_head(one, sort) for one in part]
-    pictures = [_blocks(one.map, height, columns, color) for one in part]
+    heads = [_head(entry, sort) for entry in part]
+    pictures = [_blocks(entry.map, height, columns, color) for entry in part]
     lines = [f"{layer:{label}}" + " ".join(f"{head:{columns}}" for head in heads)]
     lines += [" " * label + " ".join(picture[k] for picture in pictures) for k in range(max(map(len, pictures)))]
-    shorts = " ".join(f"{one.short[:columns]:{columns}}" for one in part)
+    shorts = " ".join(f"{entry.short[:columns]:{columns}}" for entry in part)
     lines += [" " * label + shorts] if shorts.strip() else []
     return [*(line.rstrip() for line in lines), ""]
 
@@ -216,12 +217,12 @@ def _blocks(map: Map, height: int, columns: int, color: bool) -> list[str]:
 
 def _by_kind(rows: Sequence[Sequence[Entry]], width: int) -> list[str]:
     """A line for each kind of remark: the maps with it, and its number in each."""
-    found: dict[str, list[str]] = {}
-    for one in (one for row in rows for one in row):
-        for remark in one.remarks:
-            found.setdefault(remark.kind, []).append(f"{one.name} {remark.value:.2f}")
+    maps_by_kind: dict[str, list[str]] = {}
+    pairs = ((entry, remark) for row in rows for entry in row for remark in entry.remarks)
+    for entry, remark in pairs:
+        maps_by_kind.setdefault(remark.kind, []).append(f"{entry.name} {remark.value:.2f}")
     lines = []
-    for kind, each in found.items():
+    for kind, each in maps_by_kind.items():
         more = f", and {len(each) - 8} more" if len(each) > 8 else ""
         lines += textwrap.wrap(f"{_SHORT.get(kind, kind)}: {', '.join(each[:8])}{more}", width, subsequent_indent="  ")
     return lines
@@ -229,25 +230,26 @@ def _by_kind(rows: Sequence[Sequence[Entry]], width: int) -> list[str]:
 
 def overview_scene(maps: Sequence[Map], title: str, sort: str | None = None) -> Scene:
     """Thumbnails of at most 64 pixels as one drawing, with the entropy and the first remark of each map."""
-    found = groups(maps, sort)
-    widest = max((len(row) for rows in found.values() for row in rows), default=1)
-    longest = max((len(one.label(sort)) for rows in found.values() for row in rows for one in row), default=0)
+    rows_by_group = groups(maps, sort)
+    every_row = [row for rows in rows_by_group.values() for row in rows]
+    widest = max(map(len, every_row), default=1)
+    longest = max((len(entry.label(sort)) for row in every_row for entry in row), default=0)
     left, step = 16 + 26, max(_SIDE + _GAP, 6.2 * longest + 8)
     scene = Scene(max(520, left + widest * step), 0, f"{clean(title)}: overview of {len(maps)} maps")
     y = scene.write([clean(title)], 16, 28, "title", 22)
-    for name, rows in found.items():
+    for name, rows in rows_by_group.items():
         y = scene.write([heading(name, rows)], 16, y + 14, "plain", 14)
         for row in rows:
-            sizes = [_drawn_size(one.map) for one in row]
+            sizes = [_drawn_size(entry.map) for entry in row]
             if sort is None:
                 scene.add([Label(16, y + 22, f"L{row[0].map.layer}", "small")])
-            for k, (one, (width, height)) in enumerate(zip(row, sizes, strict=True)):
+            for k, (entry, (width, height)) in enumerate(zip(row, sizes, strict=True)):
                 x = left + k * step
-                scene.add([Label(x, y + 10, one.label(sort), "small"),
-                           Image(x, y + 14, width, height, _picture(one.map), one.said),
-                           Label(x, y + 26 + height, one.short, "small")])  # fmt: skip
+                scene.add([Label(x, y + 10, entry.label(sort), "small"),
+                           Image(x, y + 14, width, height, _picture(entry.map), entry.description),
+                           Label(x, y + 26 + height, entry.short, "small")])  # fmt: skip
             y += max(height for _, height in sizes) + 38
-    y = scene.write(textwrap.wrap(said(maps, sort), int(scene.width / 6.2)), 16, y + 8, "small")
+    y = scene.write(textwrap.wrap(thumbnail_legend(maps, sort), int(scene.width / 6.2)), 16, y + 8, "small")
     scene.height = y
     return scene
 
@@ -258,4 +260,4 @@ def _drawn_size(map: Map) -> tuple[float, float]:
 
 
 def _picture(map: Map) -> tuple[str, str]:
-    return shares_uris(thumbnail(map, _SIDE, _SIDE), map, ("#eceff2", "#2b3038"))
+    return colored_uris(thumbnail(map, _SIDE, _SIDE), map, ("#eceff2", "#2b3038"))

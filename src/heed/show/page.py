@@ -32,7 +32,7 @@ class Cell(NamedTuple):
     text: str
     best: bool = False
     kind: str = ""
-    said: str = ""
+    tooltip: str = ""
     bar: float | None = None
 
 
@@ -87,7 +87,7 @@ def packed(numbers: NDArray[np.uint8] | NDArray[np.int16]) -> str:
 def _templates() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined  # not needed for text, SVG and JSON
 
-    made = Environment(
+    environment = Environment(
         loader=FunctionLoader(_source),
         autoescape=True,
         undefined=StrictUndefined,
@@ -95,8 +95,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"visible": visible, "lines": _lines}
-    made.globals |= {
+    environment.filters |= {"visible": visible, "lines": _lines}
+    environment.globals |= {
         "axes_line": axes_line,
         "cell_name": cell_name,
         "data": _data,
@@ -105,7 +105,7 @@ def _templates() -> Environment:
         "page_style": _page_style,
         "source": lambda name: Markup(_source(name)),
     }
-    return made
+    return environment
 
 
 def _source(name: str) -> str:

@@ -26,19 +26,18 @@ from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
 from heed.show.curves import Curves, Line, Panel, curves_scene
-from heed.show.document import Abreast, Document, Shown, as_html, as_scene, as_text
+from heed.show.document import Abreast, Document, Shown, as_html, as_scene, as_text, json_of
 from heed.show.number_tables import GAP, Block, side_by_side
 from heed.show.overview import Ground, Thumbnails
 from heed.show.page import draw
-from heed.show.plain import json_of
 from heed.show.scene import Box as Frame
 from heed.show.scene import Image, Item, Scene
 from heed.show.shown import ShownNumber
 from heed.visible import clean
 from heed.watch import palette
 from heed.watch.maps import Axis, shaded
-from heed.watch.numbers import ShownAttention, open_one
-from heed.watch.picture_looks import (
+from heed.watch.numbers import ShownAttention, break_down
+from heed.watch.pictures import (
     Attentions,
     Distances,
     Gallery,
@@ -88,34 +87,34 @@ def fitted(picture: Array, height: int, width: int) -> Array:
     return resized.reshape(height, width, picture.shape[2])
 
 
-def shape_within(size: tuple[int, int], most: int) -> tuple[int, int]:
+def shape_within(size: tuple[int, int], longest: int) -> tuple[int, int]:
     """Height and width at which to draw a picture of size `size`, the longer side near `most`.
 
     Small pictures are enlarged by a whole factor, so that their pixels stay equal squares.
     """
     height, width = size
     longer = max(height, width)
-    if longer <= most // 2:
-        return height * (most // longer), width * (most // longer)
-    scale = most / longer if longer > most else 1.0
+    if longer <= longest // 2:
+        return height * (longest // longer), width * (longest // longer)
+    scale = longest / longer if longer > longest else 1.0
     return max(1, round(height * scale)), max(1, round(width * scale))
 
 
-def shares_at(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> NDArray[np.float64]:
+def levels_at(map: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> NDArray[np.float64]:
     """The level of a map at each pixel of a drawing, 0 to 1 (signed: -1 to 1), NaN outside the map.
 
     Args:
-        one: The map.
+        map: The map.
         size: Height and width of the picture.
         shape: Height and width of the drawing of the whole picture.
     """
-    (rows, columns), area, reach = one.grid, one.area, one.reach or one.area
+    (rows, columns), area, reach = map.grid, map.area, map.reach or map.area
     y = (np.arange(shape[0]) + 0.5) * size[0] / shape[0]
     x = (np.arange(shape[1]) + 0.5) * size[1] / shape[1]
     down = np.floor((y - area.top) / (area.bottom - area.top) * rows).astype(int)
     across = np.floor((x - area.left) / (area.right - area.left) * columns).astype(int)
     values: NDArray[np.float64] = (
-        one.levels().numpy()[np.clip(down, 0, rows - 1)[:, None], np.clip(across, 0, columns - 1)].astype(np.float64)
+        map.levels().numpy()[np.clip(down, 0, rows - 1)[:, None], np.clip(across, 0, columns - 1)].astype(np.float64)
     )
     values[~_inside(reach, y, x)] = np.nan
     return values
@@ -126,13 +125,13 @@ def _inside(box: Box, y: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray
     return inside
 
 
-def laid_over(picture: Array, one: PictureMap, shape: tuple[int, int]) -> Array:
+def laid_over(picture: Array, map: PictureMap, shape: tuple[int, int]) -> Array:
     """A map over a picture, `(height, width, 3)`; the picture is faded outside the map."""
     ground = grey(fitted(colored(picture), *shape))[:, :, None]
-    levels = shares_at(one, (picture.shape[0], picture.shape[1]), shape)
+    levels = levels_at(map, (picture.shape[0], picture.shape[1]), shape)
     outside = np.isnan(levels)
-    places = (levels + 1) / 2 if one.signed else levels
-    colors = ramp(signed=one.signed, grey=one.still)[0][np.round(np.where(outside, 0.0, places) * 255).astype(int)]
+    places = (levels + 1) / 2 if map.signed else levels
+    colors = ramp(signed=map.signed, grey=map.still)[0][np.round(np.where(outside, 0.0, places) * 255).astype(int)]
     mixed = STRENGTH * colors + (1 - STRENGTH) * ground
     mixed[outside] = faded(ground).repeat(3, axis=2)[outside]
     drawn: Array = np.round(mixed).clip(0, 255).astype(np.uint8)
@@ -204,21 +203,21 @@ class Pictures(Abreast):
 @as_text.register
 def _(row: Pictures, width: int, color: bool) -> list[str]:
     blocks = []
-    for _, one in row.blocks:
-        shape = _text_shape(one.look, max(8, min(_COLUMNS, (width - GAP) // 2)))
-        blocks.append(_picture_block(one.look, shape) if one.map is None else _map_block(one.map, one.look, shape))
+    for _, panel in row.blocks:
+        look, shape = panel.look, _text_shape(panel.look, max(8, min(_COLUMNS, (width - GAP) // 2)))
+        blocks.append(_picture_block(look, shape) if panel.map is None else _map_block(panel.map, look, shape))
     return side_by_side(blocks, width)
 
 
 @as_html.register
 def _(row: Pictures, numbers: Iterator[int]) -> Markup:
-    return draw("pictures", "maps", "", "", [one.drawn() for _, one in row.blocks])
+    return draw("pictures", "maps", "", "", [panel.drawn() for _, panel in row.blocks])
 
 
 @as_scene.register
 def _(row: Pictures) -> Scene:
     """Four in a line."""
-    scene, panels = Scene(_WIDTH, 0, ""), [one.drawn() for _, one in row.blocks]
+    scene, panels = Scene(_WIDTH, 0, ""), [panel.drawn() for _, panel in row.blocks]
     for start in range(0, len(panels), 4):
         for i, panel in enumerate(panels[start : start + 4]):
             scene.add(panel.items, _MARGIN + i * (_LARGE + _GAP), scene.height)
@@ -244,19 +243,19 @@ def _picture_panel(look: PictureLook, shape: tuple[int, int]) -> Scene:
     return scene
 
 
-def _map_panel(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Scene:
-    scene = Scene(_LARGE, 0, "", [Image(0, 0, shape[1], shape[0], data_uri(laid_over(look.picture, one, shape)))])
-    scene.add(_spots(one, look.pixels, shape))
-    if one.marked is not None:
-        scene.add([_outline(one.marked, look.pixels, shape, _MARKED)])
-    if one.query is not None:
-        scene.add([_outline(one.cell(*one.query), look.pixels, shape, _QUERY)])
+def _map_panel(map: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Scene:
+    scene = Scene(_LARGE, 0, "", [Image(0, 0, shape[1], shape[0], data_uri(laid_over(look.picture, map, shape)))])
+    scene.add(_spots(map, look.pixels, shape))
+    if map.marked is not None:
+        scene.add([_outline(map.marked, look.pixels, shape, _MARKED)])
+    if map.query is not None:
+        scene.add([_outline(map.cell(*map.query), look.pixels, shape, _QUERY)])
     top = shape[0] + 8
-    scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64, one.signed, one.still)))])
-    beside = len(one.scale) * _ADVANCE <= _LARGE - _BAR - 8
-    if beside:
-        scene.write([one.scale], _BAR + 8, top + 9, "small")
-    texts = (*([] if beside else [one.scale]), one.title, one.caption, *one.effects)
+    scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64, map.signed, map.still)))])
+    has_room = len(map.scale) * _ADVANCE <= _LARGE - _BAR - 8
+    if has_room:
+        scene.write([map.scale], _BAR + 8, top + 9, "small")
+    texts = (*([] if has_room else [map.scale]), map.title, map.caption, *map.effects)
     lines = [line for text in texts if text for line in _wrapped(text, _LARGE)]
     scene.height = scene.write(lines, 0, top + 28, "small")
     return scene
@@ -270,14 +269,14 @@ def _outline(box: Box, size: tuple[int, int], shape: tuple[int, int], color: str
     return Frame(left, top, right - left, bottom - top, stroke=color, thick=2, dashes=dashes)
 
 
-def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> Iterator[Item]:
+def _spots(map: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> Iterator[Item]:
     """The tooltips of the cells."""
-    rows, columns = one.grid
+    rows, columns = map.grid
     for row, column in product(range(rows), range(columns)) if rows * columns <= _SPOTS else ():
-        edge = _outline(one.cell(row, column), size, shape, "")
+        edge = _outline(map.cell(row, column), size, shape, "")
         if edge.width > 0 and edge.height > 0:
-            said = f"row {row}, column {column}: {float(one.weights[row, column]):.4f}"
-            yield replace(edge, tooltip=said, kind="spot")
+            tooltip = f"row {row}, column {column}: {float(map.weights[row, column]):.4f}"
+            yield replace(edge, tooltip=tooltip, kind="spot")
 
 
 @dataclass(frozen=True)
@@ -291,11 +290,11 @@ class Heads:
 
 @as_text.register
 def _(heads: Heads, width: int, color: bool) -> list[str]:
-    """Where each head looks: shades of small maps would be illegible."""
+    """The place of each head's largest weight: shades of small maps would be illegible."""
     lines = [heads.gallery.title, *textwrap.wrap(heads.gallery.caption, width)]
     for name, maps in heads.gallery.rows:
-        said = "; ".join(f"{one.short}: row {one.best()[0]}, column {one.best()[1]}" for one in maps)
-        lines += textwrap.wrap(f"{name}  largest weight at  {said}", width, subsequent_indent="    ")
+        places = "; ".join(f"{map.short}: row {map.best()[0]}, column {map.best()[1]}" for map in maps)
+        lines += textwrap.wrap(f"{name}  largest weight at  {places}", width, subsequent_indent="    ")
     return lines
 
 
@@ -322,14 +321,14 @@ def gallery_scene(gallery: Gallery, look: PictureLook, head: bool = True) -> Sce
         scene.height = scene.write(_wrapped(gallery.caption, _WIDTH), _MARGIN, _MARGIN + _LINE + 12, "small") - 2
     for name, maps in gallery.rows:
         scene.write([name], _MARGIN, scene.height + shape[0] / 2, "small")
-        for i, one in enumerate(maps):
+        for i, map in enumerate(maps):
             x = left + i * (_SMALL + 8)
-            drawn = data_uri(laid_over(look.picture, one, shape))
-            said = f"{one.title}: up to {one.largest:.3f}"
-            scene.add([Image(x, scene.height, shape[1], shape[0], drawn, said)])
-            if one.query is not None:
-                scene.add([_outline(one.cell(*one.query), look.pixels, shape, _QUERY)], x, scene.height)
-            scene.write([one.short or f"{one.largest:.2f}"], x, scene.height + shape[0] + 12, "small")
+            drawn = data_uri(laid_over(look.picture, map, shape))
+            tooltip = f"{map.title}: up to {map.largest:.3f}"
+            scene.add([Image(x, scene.height, shape[1], shape[0], drawn, tooltip)])
+            if map.query is not None:
+                scene.add([_outline(map.cell(*map.query), look.pixels, shape, _QUERY)], x, scene.height)
+            scene.write([map.short or f"{map.largest:.2f}"], x, scene.height + shape[0] + 12, "small")
         scene.height += shape[0] + 22
     scene.height += 4
     return scene
@@ -348,8 +347,8 @@ def curves_of(distances: Distances) -> DistanceCurves:
     means, heads = enumerate(values.mean(1).tolist()), tuple(map(tuple, values.tolist()))
     line = Line("mean of the heads", tuple(means), others=heads, each="head")
     panel = Panel("pixels", (line,), whole=True, level=(distances.even, ""))
-    said = f"Dots: heads; line: their mean; dashed: uniform attention, {distances.even:.3g}."
-    caption = (said, *textwrap.wrap(distances.caption, 110))
+    legend = f"Dots: heads; line: their mean; dashed: uniform attention, {distances.even:.3g}."
+    caption = (legend, *textwrap.wrap(distances.caption, 110))
     return DistanceCurves("Mean attention distance by layer", caption, "layer", (panel,), ticks=ticks)
 
 
@@ -380,33 +379,33 @@ def _block(rows: Sequence[Sequence[str]], lines: Sequence[str]) -> Block:
 
 
 def _picture_block(look: PictureLook, shape: tuple[int, int]) -> Block:
-    said = f"the model reads {look.size[1]} x {look.size[0]} pixels"
+    size = f"the model reads {look.size[1]} x {look.size[0]} pixels"
     picture = with_seen(look.picture, look.seen, shape)
     if shape[0] % 2:
         picture = np.concatenate([picture, picture[-1:]])
     levels = (grey(picture[::2]) + grey(picture[1::2])) / 2 / 256 * len(_BRIGHTNESS)
-    seen = ~np.isnan(shares_at(PictureMap("", torch.ones(1, 1), look.seen), look.pixels, (len(levels), shape[1])))
+    seen = ~np.isnan(levels_at(PictureMap("", torch.ones(1, 1), look.seen), look.pixels, (len(levels), shape[1])))
     shown = [
         [_BRIGHTNESS[int(v)] if inside else _NOTHING for v, inside in zip(*row, strict=True)]
         for row in zip(levels, seen, strict=True)
     ]
-    return _block(shown, [said if look.sees_all else f"{said}; it does not see the blank part"])
+    return _block(shown, [size if look.sees_all else f"{size}; it does not see the blank part"])
 
 
 def _sign(level: float) -> str:
     return "-" if level < -0.05 else shaded(level, "\u00b7")
 
 
-def _map_block(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Block:
+def _map_block(map: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Block:
     """Shades for weights; "o" in the middle of the attending patch; blank outside the map."""
-    levels = shares_at(one, look.pixels, (max(1, shape[0] // 2), shape[1]))
+    levels = levels_at(map, look.pixels, (max(1, shape[0] // 2), shape[1]))
     rows = [[_NOTHING if np.isnan(v) else _sign(float(v)) for v in row] for row in levels]
-    if one.query is not None:
-        cell, (height, width) = one.cell(*one.query), look.pixels
+    if map.query is not None:
+        cell, (height, width) = map.cell(*map.query), look.pixels
         y = min(int((cell.top + cell.bottom) / 2 * len(rows) / height), len(rows) - 1)
         rows[y][min(int((cell.left + cell.right) / 2 * shape[1] / width), shape[1] - 1)] = "o"
-    legend = f"\u00b7 \u2591 \u2592 \u2593 \u2588 0 to {one.largest:.3g} ({one.unit})" + "; - below 0" * one.signed
-    return _block(rows, [legend, one.title, one.caption, *one.effects])
+    legend = f"\u00b7 \u2591 \u2592 \u2593 \u2588 0 to {map.largest:.3g} ({map.unit})" + "; - below 0" * map.signed
+    return _block(rows, [legend, map.title, map.caption, *map.effects])
 
 
 # Page ---------------------------------------------------------------------------------------------------------
@@ -445,32 +444,32 @@ class ShownPicture(Shown):
         Raises:
             ConfigError: There is no such patch; or no attention is shown, or several are.
         """
-        found = [one for one in self.maps if one.opens is not None]
+        recorded = [map for map in self.maps if map.weight_source is not None]
         axis = self.look.every.maps[0].key if self.look.every else Axis("patches", "patch", ())
         labels, places = axis.labels, list[int]()
-        for name, given in (("query", query), ("key", key)):
-            wanted = str(given).replace(" ", "")
-            if found and wanted not in labels:
+        for name, patch in (("query", query), ("key", key)):
+            label = str(patch).replace(" ", "")
+            if recorded and label not in labels:
                 raise ConfigError(
-                    f"the {name} is '{given}'; give row and column of a patch, from 0,0 to {labels[-1]}"
+                    f"the {name} is '{patch}'; give row and column of a patch, from 0,0 to {labels[-1]}"
                     + (", or class" if labels[0] == "class" else "")
                 )
-            places.append(labels.index(wanted) if found else 0)
-        nothing = torch.empty(0, 0)  # what is drawn is one row, or a mean of all of them
-        openable: list[ShownAttention] = [
-            (one.title.partition(": ")[2], (axis, axis), one.opens, nothing) for one in found
+            places.append(labels.index(label) if recorded else 0)
+        nothing = torch.empty(0, 0)  # the drawing has one row, or a mean of all of them, so there is nothing to compare
+        attentions: list[ShownAttention] = [
+            (map.title.partition(": ")[2], (axis, axis), map.weight_source, nothing) for map in recorded
         ]
-        return ShownNumber(open_one(openable, *places), every)
+        return ShownNumber(break_down(attentions, *places), every)
 
     def document(self) -> Document:
         look = self.look
-        blocks: list[Any] = [Pictures(tuple(("", OverPicture(look, one)) for one in (None, *look.maps)))]
+        blocks: list[Any] = [Pictures(tuple(("", OverPicture(look, map)) for map in (None, *look.maps)))]
         if look.every is not None:
             blocks.append(Thumbnails(look.every.maps, look.title, in_text=False, ground=_ground(look, look.every)))
         blocks += [] if look.gallery is None else [Heads(look, look.gallery)]
         blocks += [] if look.distances is None else [curves_of(look.distances)]
         texts = [("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]})")]
-        texts += [(look.kind, look.said)] if look.said else []
+        texts += [(look.kind, look.prediction)] if look.prediction else []
         return Document(look.title, tuple(blocks), tuple(texts), look.notes, scripted=look.every is not None)
 
     def scene(self, index: int | None = None) -> Scene:

@@ -38,8 +38,8 @@ _DARK = (
 )
 
 STYLE = (
-    # Each text is a bidirectional paragraph of its own, whose direction `plaintext` takes from its content. A text over
-    # a cell, which has a colour of its own, must not keep pointer events from the cell's tooltip.
+    # Each text is a separate bidirectional paragraph, whose direction `plaintext` takes from its content. A text over a
+    # cell, which has a separate colour, must not keep pointer events from the cell's tooltip.
     ".figure text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#1b1f24;unicode-bidi:plaintext}"
     ".figure text[style]{pointer-events:none}"
     ".figure .title{font-size:14px;font-weight:bold}.figure .formula{font-size:14px;white-space:pre}"
@@ -55,7 +55,7 @@ STYLE = (
 
 
 class Figure(TypedDict, total=False):
-    """How a picture is written."""
+    """Options of a figure."""
 
     theme: Literal["light", "dark"]
     """Its ground; by default light, and in an SVG of curves that of its reader."""
@@ -64,7 +64,7 @@ class Figure(TypedDict, total=False):
     scale: float
     """Of a PNG: pixels for each of these pixels; 2 by default."""
     dpi: float
-    """Of a PNG, in place of `scale`: pixels of an inch of the figure (96 of these pixels), said in the file too."""
+    """Of a PNG, in place of `scale`: pixels of an inch of the figure (96 of these pixels), recorded in the file too."""
     fonts: Sequence[File]
     """Of a PNG: files of fonts to use before those of the system."""
     panels: Sequence[str]
@@ -107,8 +107,8 @@ def width_of(width: str | float) -> tuple[float, str, float]:
     Raises:
         ConfigError: It is no width, or an extreme one.
     """
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d*)?)\s*(px|in|mm|)", str(width))
-    number, unit = (float(found[1]), found[2]) if found else (0.0, "")
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d*)?)\s*(px|in|mm|)", str(width))
+    number, unit = (float(match[1]), match[2]) if match else (0.0, "")
     if not 1 <= number * _UNITS[unit] <= _WIDEST:
         raise ConfigError(f"width is '{width}'; give one such as 85mm, 3.3in or 600px, from 1 to {_WIDEST:,} pixels")
     return number, unit, number * _UNITS[unit]
@@ -211,9 +211,9 @@ def _moved(item: Item, x: float, y: float) -> Item:
     return replace(item, x=item.x + x, y=item.y + y)
 
 
-def abreast(scenes: Sequence[Scene], gap: float = 12, most: float = 1800) -> Scene:
-    """Drawings side by side on one ground line; stacked if they are wider than `most`."""
-    if sum(scene.width + gap for scene in scenes) > most:
+def abreast(scenes: Sequence[Scene], gap: float = 12, max_width: float = 1800) -> Scene:
+    """Drawings side by side on one ground line; stacked if they are wider than `max_width`."""
+    if sum(scene.width + gap for scene in scenes) > max_width:
         return stacked(scenes, gap)
     height = max(scene.height for scene in scenes)
     whole = Scene(-gap, height, scenes[0].label)
@@ -257,9 +257,9 @@ def to_svg(scene: Scene, *, inline: bool = False, theme: str | None = None, widt
 
 def _svg(item: Item, dark: bool) -> str:
     """One item as an SVG element."""
-    said = ""
+    title = ""
     if not isinstance(item, Label) and item.tooltip:
-        said = f"<title>{escape(clean(item.tooltip), quote=False)}</title>"
+        title = f"<title>{escape(clean(item.tooltip), quote=False)}</title>"
     if isinstance(item, Label):
         kind = f' class="{item.style}"' if item.style != "plain" else ""
         turn = f' transform="rotate({item.turn:g} {item.x:g} {item.y:g})"' if item.turn else ""
@@ -270,18 +270,18 @@ def _svg(item: Item, dark: bool) -> str:
         return f'<text{kind} x="{item.x:g}" y="{item.y:g}"{turn}{style}>{shown}</text>'
     if isinstance(item, Path):
         points = " ".join(f"{x:.6g},{y:.6g}" for x, y in item.points)
-        return f'<polyline points="{points}" fill="none"{_line(item.color, item.thick, item.dashes)}>{said}</polyline>'
+        return f'<polyline points="{points}" fill="none"{_line(item.color, item.thick, item.dashes)}>{title}</polyline>'
     if isinstance(item, Dot):
         pale = f' fill-opacity="{item.opacity:g}"' if item.opacity < 1 else ""
         place = f'cx="{item.x:.6g}" cy="{item.y:.6g}" r="{item.radius:g}"'
-        return f'<circle {place} fill="{item.color}"{pale}>{said}</circle>'
+        return f'<circle {place} fill="{item.color}"{pale}>{title}</circle>'
     place = f'x="{item.x:.6g}" y="{item.y:.6g}" width="{item.width:.6g}" height="{item.height:.6g}"'
     if isinstance(item, Image):
-        return f'<image {place} preserveAspectRatio="none" href="{_of(item.uri, dark)}">{said}</image>'
+        return f'<image {place} preserveAspectRatio="none" href="{_of(item.uri, dark)}">{title}</image>'
     kind = f' class="{item.kind}"' if item.kind else ""
     corner = f' rx="{item.corner:g}"' if item.corner else ""
     line = _line(item.stroke, item.thick, item.dashes) if item.stroke else ""
-    return f'<rect{kind} {place} fill="{_of(item.fill, dark)}"{corner}{line}>{said}</rect>'
+    return f'<rect{kind} {place} fill="{_of(item.fill, dark)}"{corner}{line}>{title}</rect>'
 
 
 def _raised(runs: Iterable[tuple[str, int]]) -> str:

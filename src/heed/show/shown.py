@@ -19,17 +19,25 @@ from torch import Tensor
 import heed.show.draw_html  # noqa: F401  # how maps and shaded words are drawn on pages
 from heed.errors import ConfigError
 from heed.show.curves import Curves, curves_to_text
-from heed.show.document import Abreast, Document, Shown, as_scene, as_text
-from heed.show.draw_number import Calculation
+from heed.show.document import Abreast, Document, Shown, as_scene, as_text, json_of
 from heed.show.draw_svg import map_scene
-from heed.show.number_tables import glance_table, nested_table, tables_to_lines
+from heed.show.number_tables import Calculation, attention_table, nested_table, tables_to_lines
 from heed.show.overview import FEW, Thumbnails
-from heed.show.plain import json_of
 from heed.show.scene import Scene, abreast, stacked
 from heed.visible import clean, to_json, visible
 from heed.watch import palette
 from heed.watch.edits import SetWeight
-from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, rows_of, vector_map
+from heed.watch.looks import (
+    AttentionStep,
+    Comparison,
+    DecoderFrame,
+    EncoderFrame,
+    Look,
+    Shading,
+    Steps,
+    rows_of,
+    vector_map,
+)
 from heed.watch.maps import (
     MASKED,
     PEAK,
@@ -51,7 +59,7 @@ from heed.watch.maps import (
     text_of,
     unmasked,
 )
-from heed.watch.numbers import WeightBreakdown, open_one
+from heed.watch.numbers import WeightBreakdown, break_down
 from heed.watch.remarks import remarks
 
 
@@ -61,7 +69,7 @@ class MapRow(Abreast):
 
 @as_scene.register
 def _(row: MapRow) -> Scene:
-    return abreast([map_scene(one, cell=36) for _, one in row.blocks])
+    return abreast([map_scene(map, cell=36) for _, map in row.blocks])
 
 
 class ShownNumber(Shown):
@@ -70,34 +78,34 @@ class ShownNumber(Shown):
     `numpy()` gives three to six lines of Python that compute it as `weight`, with NumPy alone.
     """
 
-    def __init__(self, opened: WeightBreakdown, every: bool) -> None:
-        self.opened = opened
+    def __init__(self, breakdown: WeightBreakdown, every: bool) -> None:
+        self.breakdown = breakdown
         self.every = every
 
     @property
     def weight(self) -> float:
         """The weight, as the look draws it."""
-        return self.opened.drawn
+        return self.breakdown.drawn
 
     def numpy(self) -> str:
         """Lines of Python, as above."""
-        return "\n".join(self.opened.numpy()) + "\n"
+        return "\n".join(self.breakdown.numpy()) + "\n"
 
     def document(self) -> Document:
-        return Document(self.opened.head, (Calculation(self.opened, self.every),))
+        return Document(self.breakdown.head, (Calculation(self.breakdown, self.every),))
 
     def scene(self, index: int | None = None) -> Scene:
         raise ConfigError("one weight is not drawn as a picture; save it as .txt, .html, .json or, for NumPy, .py")
 
     def json(self) -> str:
-        further = {"products": self.opened.number.products, "numpy": self.opened.numpy()}
-        return json_of("heed-number-1", self.opened, **further)
+        further = {"products": self.breakdown.number.products, "numpy": self.breakdown.numpy()}
+        return json_of("heed-number-1", self.breakdown, **further)
 
     def forms(self) -> dict[str, Callable[[], str | bytes]]:
         return {".html": self.html, ".json": self.json, ".txt": self.text, ".py": self.numpy}
 
     def __repr__(self) -> str:
-        return f"<{self.opened.head}: weight {self.weight:.6f}; print it, or .numpy() for Python>"
+        return f"<{self.breakdown.head}: weight {self.weight:.6f}; print it, or .numpy() for Python>"
 
 
 class ShownCurves(Shown):
@@ -141,16 +149,16 @@ class ShownLook(Shown):
 
     def document(self) -> Document:
         look, blocks = self.look, list[Any](self.look.shadings)
-        attention = [one for one in (*look.maps, *(one.map for one in look.beside)) if one.is_distribution]
-        together = bool(attention) and (self.overview or sum(one.is_distribution for one in look.maps) > FEW)
+        attention = [map for map in (*look.maps, *(map.map for map in look.beside)) if map.is_distribution]
+        together = bool(attention) and (self.overview or sum(map.is_distribution for map in look.maps) > FEW)
         if together:
-            each = tuple(one for one in look.drawn if one.panel != "gates")
+            each = tuple(map for map in look.drawn if map.panel != "gates")
             blocks.append(Thumbnails(tuple(attention), look.title, self.sort, self.overview, each))
         first = "this run" if look.unedited is None else "with the edits"
         for maps in look.together:
-            names = [first, *(one.of or "difference" for one in maps[1:])]
+            names = [first, *(map.of or "difference" for map in maps[1:])]
             alone = [pair for pair in zip(names, maps, strict=True) if not together or pair[1].panel == "gates"]
-            blocks += [MapRow(tuple(alone))] if len(alone) > 1 else [one for _, one in alone]
+            blocks += [MapRow(tuple(alone))] if len(alone) > 1 else [map for _, map in alone]
         blocks += [] if look.summary is None else [vector_map(look.summary)]
         blocks += [Steps(look)] if self.steps and (look.no_steps or look.encoder or look.decoder) else []
         has_keys = bool(look.maps or (self.steps and (look.encoder or look.decoder)))
@@ -158,7 +166,7 @@ class ShownLook(Shown):
         return Document(look.title, tuple(blocks), tuple(texts), look.notes, False, True, has_keys)
 
     def scene(self, index: int | Sequence[int] | None = None) -> Scene:
-        """Everything that is drawn; with an index or several, only the maps of that number."""
+        """Everything that is drawn; with one or several indices, only those maps."""
         if index is None:
             return super().scene()
         return stacked([map_scene(self.maps[i]) for i in ([index] if isinstance(index, int) else index)])
@@ -175,8 +183,8 @@ class ShownLook(Shown):
             ConfigError: There is no such row, column or map; or no attention is shown, or several are.
         """
         maps = [*self.maps, *rows_of(self.look)] if map is None else [self._map(map)]
-        found = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
-        return ShownNumber(open_one(found, query, key), every)
+        attentions = [(map.title, (map.query, map.key), map.weight_source, map.weights) for map in maps]
+        return ShownNumber(break_down(attentions, query, key), every)
 
     def to_frame(self) -> Any:
         """All maps as a tidy pandas data frame: a row for each weight that is not masked.
@@ -187,14 +195,14 @@ class ShownLook(Shown):
         import pandas
 
         tables = []
-        for one in self.look.drawn:
-            rows, columns = one.weights.shape
-            allowed = torch.ones(rows, columns, dtype=torch.bool) if one.mask is None else one.mask.cpu()
+        for map in self.look.drawn:
+            rows, columns = map.weights.shape
+            allowed = torch.ones(rows, columns, dtype=torch.bool) if map.mask is None else map.mask.cpu()
             at, to = allowed.nonzero(as_tuple=True)
-            columns_of = {"map": one.title, "mechanism": one.mechanism, "layer": one.layer, "head": one.head}
-            table = pandas.DataFrame({"query_position": at, "key_position": to, "weight": one.weights.cpu()[at, to]})
-            table["query"] = [one.query.labels[n] for n in at.tolist()]
-            table["key"] = [one.key.labels[n] for n in to.tolist()]
+            columns_of = {"map": map.title, "mechanism": map.mechanism, "layer": map.layer, "head": map.head}
+            table = pandas.DataFrame({"query_position": at, "key_position": to, "weight": map.weights.cpu()[at, to]})
+            table["query"] = [map.query.labels[n] for n in at.tolist()]
+            table["key"] = [map.key.labels[n] for n in to.tolist()]
             tables.append(table.assign(**columns_of))
         order = ["map", "mechanism", "layer", "head", "query", "key", "query_position", "key_position", "weight"]
         return pandas.concat(tables, ignore_index=True)[order] if tables else pandas.DataFrame(columns=order)
@@ -207,15 +215,15 @@ class ShownLook(Shown):
         Raises:
             ConfigError: There is no such row, column or map.
         """
-        one = self._map(map)
-        if not (0 <= query < len(one.query) and 0 <= key < len(one.key)):
-            size = f"{len(one.query)} rows and {len(one.key)} columns"
-            raise ConfigError(f"no cell {query}, {key}: {one.title} has {size}, counted from 0")
-        place = None if one.opens is None or one.of else one.opens.place(query, key)
-        return None if place is None else SetWeight(one.mechanism, one.layer, one.head, *place, weight)
+        chosen = self._map(map)
+        if not (0 <= query < len(chosen.query) and 0 <= key < len(chosen.key)):
+            size = f"{len(chosen.query)} rows and {len(chosen.key)} columns"
+            raise ConfigError(f"no cell {query}, {key}: {chosen.title} has {size}, counted from 0")
+        place = None if chosen.weight_source is None or chosen.of else chosen.weight_source.place(query, key)
+        return None if place is None else SetWeight(chosen.mechanism, chosen.layer, chosen.head, *place, weight)
 
     def _map(self, which: int | str) -> Map:
-        titled = {one.title: one for one in (*(one.map for one in self.look.beside), *self.maps)}
+        titled = {map.title: map for map in (*(map.map for map in self.look.beside), *self.maps)}
         if isinstance(which, str) and which in titled:
             return titled[which]
         if isinstance(which, int) and -len(self.maps) <= which < len(self.maps):
@@ -252,7 +260,7 @@ def _encoder_lines(frame: EncoderFrame, look: Look, width: int) -> list[str]:
     part, does = look.parts[0]
     lines = [f"{part} step {frame.index + 1} of {len(look.encoder)}: {does} {visible(frame.token)}"]
     lines += [f"  {name:<10} {_vector(state)}" for name, state in frame.states.items()]
-    return lines + _gates(frame.gates) + _glances(frame.glances, width) + _next(frame.top)
+    return lines + _gates(frame.gates) + _attention(frame.attention, width) + _next(frame.top)
 
 
 def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
@@ -263,7 +271,7 @@ def _decoder_lines(frame: DecoderFrame, look: Look, width: int) -> list[str]:
     lines.append(f"  {'so far':<10} {visible(so_far) if so_far else '(nothing)'}")
     lines.append(f"  {'state':<10} {_vector(frame.state)}")
     lines += _gates(frame.gates)
-    lines += _glances(frame.glances, width)
+    lines += _attention(frame.attention, width)
     if look.summary is not None:
         lines.append(f"  {'source':<10} the fixed vector, the same at every step: {_vector(look.summary)}")
     return lines + _next(frame.top)
@@ -286,33 +294,33 @@ def _vector(vector: Tensor) -> str:
     return f"norm {float(values.norm()):.3f}, values {first}{more}"
 
 
-def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
+def _attention(steps: tuple[AttentionStep, ...], width: int) -> list[str]:
     """Scores, weights and context of each attention; with its name if there are several."""
     lines = []
-    for glance in glances:
-        lines += [f"  {glance.name}"] if len(glances) > 1 else []
-        grid = all(lines_up(label) for label in glance.key.labels)
-        lines += tables_to_lines([glance_table(glance)], width, False)[1:] if grid else _largest(glance)
-        lines.append(f"  {'context':<10} {_vector(glance.context)}")
+    for step in steps:
+        lines += [f"  {step.name}"] if len(steps) > 1 else []
+        grid = all(lines_up(label) for label in step.key.labels)
+        lines += tables_to_lines([attention_table(step)], width, False)[1:] if grid else _largest(step)
+        lines.append(f"  {'context':<10} {_vector(step.context)}")
     return lines
 
 
-def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
+def _rows(step: AttentionStep) -> list[tuple[str, list[float | None]]]:
     """Scores and weights, None for masked keys."""
-    named = (("scores", glance.scores), ("weights", glance.weights))
-    return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
+    named = (("scores", step.scores), ("weights", step.weights))
+    return [(name, unmasked(tensor, step.mask)) for name, tensor in named if tensor is not None]
 
 
-def _largest(glance: Glance) -> list[str]:
+def _largest(step: AttentionStep) -> list[str]:
     """The keys with most weight, each on a line that ends with its label, for labels that do not line up."""
-    rows = dict(_rows(glance))
+    rows = dict(_rows(step))
     may = [i for i, weight in enumerate(rows["weights"]) if weight is not None]
-    order = sorted(may, key=lambda i: -float(glance.weights[i]))[:_LARGEST]
+    order = sorted(may, key=lambda i: -float(step.weights[i]))[:_LARGEST]
     lines = [f"  {'weights':<10} the {len(order)} largest of {len(may)}"]
     for i in order:
         score = f"  score {rows['scores'][i]:.3f}" if "scores" in rows else ""
-        where = f" ({clean(glance.key.part_at(i))})" if glance.key.parts else ""
-        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(glance.key.labels[i])}{where}")
+        where = f" ({clean(step.key.part_at(i))})" if step.key.parts else ""
+        lines.append(f"  {'':<10} {rows['weights'][i]:.3f}{score}  key {i + 1}  {visible(step.key.labels[i])}{where}")
     return lines
 
 
@@ -331,24 +339,24 @@ def _(map: Map, width: int, color: bool) -> list[str]:
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
     """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
-    said = [map.caption, *map.effects]
-    head = [clean(map.title), axes_line(map), *(line for one in said for line in textwrap.wrap(clean(one), width)), ""]
-    found = [f"remark: {one.text}" for one in remarks(map)]
+    lines = [line for text in (map.caption, *map.effects) for line in textwrap.wrap(clean(text), width)]
+    head = [clean(map.title), axes_line(map), *lines, ""]
+    noted = [f"remark: {remark.text}" for remark in remarks(map)]
     shorter, left_out = _without_repetition(map)
-    return "\n".join([*head, *_body(shorter, width, color), *left_out, *found])
+    return "\n".join([*head, *_body(shorter, width, color), *left_out, *noted])
 
 
 def _without_repetition(map: Map) -> tuple[Map, list[str]]:
     """A map with only the first two of the rows of a repetition, and the line that says which are left out."""
-    found = repetition(map.query) if map.is_distribution else None
-    if found is None:
+    repeated = repetition(map.query) if map.is_distribution else None
+    if repeated is None:
         return map, []
-    first = found.start + 2 * found.period
-    rows = [*range(first), *range(found.stop, len(map.query))]
+    first = repeated.start + 2 * repeated.period
+    rows = [*range(first), *range(repeated.stop, len(map.query))]
     query = replace(map.query, labels=tuple(map.query.labels[i] for i in rows), parts=())
     weights, mask = map.weights[rows], None if map.mask is None else map.mask[rows]
     shorter = Map(map.mechanism, map.layer, map.head, query, map.key, weights, None, mask, effect=map.effect)
-    return shorter, [f"left out: rows {first + 1} to {found.stop}, where the {found}"]
+    return shorter, [f"left out: rows {first + 1} to {repeated.stop}, where the {repeated}"]
 
 
 def _body(map: Map, width: int, color: bool) -> list[str]:
@@ -359,12 +367,12 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
         return _list(map, width)
     label_width = min(_LABEL, max(len(visible(label)) for label in map.query.labels))
     number_width = 1 + max(len(map.number(map.vmax)), len(map.number(map.vmin)))
-    own = [max(number_width + map.token_width, min(_LABEL, len(visible(label)))) for label in map.key.labels]
-    widths = [max(own)] * len(own)  # of even columns, unless only uneven ones fit
+    natural = [max(number_width + map.token_width, min(_LABEL, len(visible(label)))) for label in map.key.labels]
+    widths = [max(natural)] * len(natural)  # of even columns, unless only uneven ones fit
     per_line = max(1, (width - label_width) // (widths[0] + 1))
-    if per_line < len(own) and label_width + sum(own) + len(own) <= width:
-        widths, per_line = own, len(own)
-    blocks = -(-len(own) // per_line)
+    if per_line < len(natural) and label_width + sum(natural) + len(natural) <= width:
+        widths, per_line = natural, len(natural)
+    blocks = -(-len(natural) // per_line)
     few = not map.is_distribution and map.query.kind != "gate" and blocks * (len(map.query) + 2) <= _LINES
     if blocks == 1 or tokens or few:
         return [*_numbers(map, label_width, widths, per_line, color), "", _legend(map, color)]
@@ -372,8 +380,8 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
     per_block = width - label_width - tail_width - 4
     if per_block < 8 or -(-len(map.key) // per_block) > _BLOCKS:
         return _list(map, width)
-    said = [] if not any(_tails(map)) else [PEAK]
-    return [*_compact(map, label_width, per_block, color), "", _legend(map, color), *said]
+    of_peaks = [PEAK] if any(_tails(map)) else []
+    return [*_compact(map, label_width, per_block, color), "", _legend(map, color), *of_peaks]
 
 
 def _numbers(map: Map, label_width: int, widths: Sequence[int], per_line: int, color: bool) -> list[str]:
@@ -536,7 +544,8 @@ _BAR = 10  # characters of a bar for 1
 @as_text.register(Shading)
 def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
     """Lines for a terminal: running text, or one line for each position if there are tags or a list is wanted."""
-    lines = [clean(shading.title), *(line for one in shading.effects for line in textwrap.wrap(clean(one), width)), ""]
+    effects = [line for effect in shading.effects for line in textwrap.wrap(clean(effect), width)]
+    lines = [clean(shading.title), *effects, ""]
     if shading.tags or shading.listed:
         return [*lines, *_listed(shading, color)]
     if shading.axis.parts:
@@ -554,7 +563,7 @@ def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
     else:
         lines += _running(shading, range(len(shading.axis)), width, color) or [""]
     legend = "" if color else "  (░ under a quarter of that, ▒ half, ▓ three quarters, █ more)"
-    scale = shading.scale + "; - below 0" * shading.signed if not color else shading.said_scale
+    scale = shading.scale + "; - below 0" * shading.signed if not color else shading.scale_with_colors
     table = [nested_table(shading, _CHANGES)] if shading.nested else []
     return [*lines, "", scale + legend, *([""] * len(table)), *tables_to_lines(table, width, color)]
 

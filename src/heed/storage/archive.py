@@ -26,7 +26,7 @@ from heed.storage.files import LIMIT, Content, content_in, open_regular
 _MEMBER = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,200}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _MOST_FILES = 1_000
 _MOST_TIMES = 50
-"""How many times its own size a zip file may unpack to, beyond `LIMIT`; settings and tokens shrink to a tenth."""
+"""Maximum size of the unpacked files, beyond `LIMIT`, as a multiple of the zip file; settings shrink to a tenth."""
 _BLOCK = 1 << 20
 _ERRORS = BadZipFile, EOFError, LookupError, OverflowError, RuntimeError, ValueError, struct.error, zlib.error
 
@@ -79,7 +79,7 @@ def _unpack(path: Path, content: Content, into: Path, check: Callable[[Path], ob
         archive = stack.enter_context(ZipFile(file))
         opened = stack.pop_all()
     with opened:
-        members = [one for one in archive.infolist() if not one.is_dir()]
+        members = [member for member in archive.infolist() if not member.is_dir()]
         folder = _folder_of(path, members)
         (into / folder).mkdir(parents=True)
         for member in members:
@@ -95,18 +95,18 @@ def _unpack(path: Path, content: Content, into: Path, check: Callable[[Path], ob
 
 def _folder_of(path: Path, members: list[ZipInfo]) -> str:
     """The one folder of a zip file, if all its members may be unpacked."""
-    names = [one.filename for one in members]
+    names = [member.filename for member in members]
     folders = {name.partition("/")[0] for name in names}
-    size, most = sum(one.file_size for one in members), LIMIT + _MOST_TIMES * path.stat().st_size
+    size, maximum = sum(member.file_size for member in members), LIMIT + _MOST_TIMES * path.stat().st_size
     problem = ""
     if odd := next((name for name in names if not _MEMBER.fullmatch(name)), None):
         problem = f"it contains {odd!r}"
     elif len(folders) != 1 or len({name.casefold() for name in names}) < len(names) or len(names) > _MOST_FILES:
         problem = f"it contains {len(names):,} files in {len(folders):,} folders, or names a file twice"
-    elif odd := next((one.filename for one in members if one.flag_bits & 1 or one.compress_type not in (0, 8)), None):
+    elif odd := next((m.filename for m in members if m.flag_bits & 1 or m.compress_type not in (0, 8)), None):
         problem = f"{odd!r} is encrypted, or compressed by another method than deflate"
-    elif size > most:
-        problem = f"it would unpack to {size:,} bytes, more than the {most:,} expected of its size"
+    elif size > maximum:
+        problem = f"it would unpack to {size:,} bytes, more than the {maximum:,} expected of its size"
     if problem:
         raise RunError(f"'{path}' is not a run packed by heed: {problem}; pack a run with: heed pack RUN")
     return folders.pop()

@@ -6,8 +6,8 @@ may be deleted at any time. One process at a time writes an entry, and its check
 The key is the content of the files, every setting that decides the result, and the version of heed: a file that changed
 is read again, and a changed setting causes what depends on it to be made again. The content of a file is not read again
 in this process (of a large file, in any) if device, inode, size and both its times are unchanged. A damaged entry is
-reported and made again; heed never removes anything, and a run in training has its files open and continues if the
-folder is removed.
+reported and rebuilt. heed never removes entries; a run in training has its files open and continues if the folder is
+removed.
 
 `digest_of` computes digests of data files and folders, cheap enough for every start: of a folder, names and sizes of
 all files and the contents of at most 2,000. Files that a file names (the pictures of a table) are not compared.
@@ -82,19 +82,20 @@ def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
         CacheError: The cache folder cannot be written to, or is full.
     """
     path = cache_folder() / "entries" / key
-    with _writing(), _alone(path):
+    with _writing(), _locked(path):
         if (entry := find_entry(key)) is not None:
             return entry
         damage = describe_damage(path, content_of) if path.exists() else {}
         with write_folder(path) as folder:
             record = make(folder)
             (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
-    found = ", ".join(f"{name}: {problem}" for name, problem in damage.items())
-    return Entry(path, key, record, f"warning: {path} was damaged ({found}) and has been rebuilt" if found else "")
+    problems = ", ".join(f"{name}: {problem}" for name, problem in damage.items())
+    remark = f"warning: {path} was damaged ({problems}) and has been rebuilt" if problems else ""
+    return Entry(path, key, record, remark)
 
 
 def temporary_entry(make: Callable[[Path], Mapping[str, Any]]) -> Entry:
-    """An entry without a key, in a temporary folder, which who reads it removes.
+    """An entry without a key, in a temporary folder that its user removes.
 
     Raises:
         CacheError: The cache folder cannot be written to.
@@ -125,18 +126,18 @@ def content_of(path: Path) -> Content:
 @lru_cache(maxsize=256)
 def _settled_content(path: Path, identity: tuple[int, ...]) -> Content:
     """The checksum of a file that has not changed for a while."""
-    memory = cache_folder() / "contents" / hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
+    record = cache_folder() / "contents" / hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
     large = path.stat().st_size >= _LARGE
     with suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(memory.read_text(encoding="utf-8")) if large else {}
-        if tuple(known["identity"]) == identity:
-            return cast(Content, known["content"])
+        remembered = json.loads(record.read_text(encoding="utf-8")) if large else {}
+        if tuple(remembered["identity"]) == identity:
+            return cast(Content, remembered["content"])
     content = checksum(path)
     if large and tuple(getattr(path.stat(), name) for name in _IDENTITY) == identity:
         text = json.dumps({"file": str(path), "identity": identity, "content": content})
         with suppress(OSError, DiskError):  # it only saves time
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(memory, lambda part: part.write_text(text, encoding="utf-8"))
+            record.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(record, lambda part: part.write_text(text, encoding="utf-8"))
     return content
 
 
@@ -149,11 +150,11 @@ def contents_of(paths: Sequence[str | Path]) -> list[Any] | None:
         contents: list[Any] = []
         for path in map(Path, paths):
             if path.is_dir():
-                inside = [file for file in sorted(path.rglob("*")) if not file.is_dir()]
-                within = contents_of(inside)
+                files = [file for file in sorted(path.rglob("*")) if not file.is_dir()]
+                within = contents_of(files)
                 if within is None:
                     return None
-                contents.append({str(file.relative_to(path)): one for file, one in zip(inside, within, strict=True)})
+                contents.append(dict(zip((str(file.relative_to(path)) for file in files), within, strict=True)))
             elif path.is_file():
                 contents.append(content_of(path))
             else:
@@ -163,7 +164,7 @@ def contents_of(paths: Sequence[str | Path]) -> list[Any] | None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Iterator[None]:
     """Context manager that holds the lock of an entry; the lock ends with the process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(f"{path}.lock")

@@ -56,7 +56,7 @@ def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = 
         if replace:
             os.replace(part, path)
         else:
-            with _taken(path):
+            with _refuses_existing(path):
                 path.touch(exist_ok=False)
             left.append(path)
             os.replace(part, path)
@@ -106,8 +106,8 @@ def write_folder(
         elif final.exists():  # a folder cannot be replaced in one step
             os.replace(final, old)
         try:
-            with nullcontext() if replace else _taken(final):
-                os.replace(part, final)  # of folders only an empty one is replaced
+            with nullcontext() if replace else _refuses_existing(final):
+                os.replace(part, final)  # replaces a folder only if it is empty
         except BaseException:
             _restore(old, final)
             raise
@@ -116,17 +116,17 @@ def write_folder(
 
 
 @contextmanager
-def _taken(path: Path) -> Iterator[None]:
-    """Context manager that explains why a file or folder cannot get a name that is taken."""
+def _refuses_existing(path: Path) -> Iterator[None]:
+    """Context manager that explains why a file or folder cannot be renamed to an existing name."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise taken(path) from None
+            raise already_exists(path) from None
         raise
 
 
-def taken(path: Path) -> RunError:
+def already_exists(path: Path) -> RunError:
     """The error for an output that exists."""
     return RunError(f"'{path}' already exists and is never overwritten; give another --out")
 
@@ -191,8 +191,8 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    once = _Once(raw)
-    text = io.TextIOWrapper(io.BufferedWriter(once), encoding="utf-8")
+    stopping = _FailedWritesStop(raw)
+    text = io.TextIOWrapper(io.BufferedWriter(stopping), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -222,10 +222,10 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
                     part.unlink()
         raise
     finally:
-        once.close()  # so that no buffered data can follow
+        stopping.close()  # so that no buffered data can follow
 
 
-class _Once(io.RawIOBase):
+class _FailedWritesStop(io.RawIOBase):
     """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
 
     def __init__(self, raw: io.FileIO) -> None:
@@ -294,15 +294,15 @@ def _is_written_directly(path: Path) -> bool:
 
 
 @contextmanager
-def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iterator[None]:
+def _explained_output(path: Path, *temporary: Path, needed: int | None = None) -> Iterator[None]:
     """Context manager that explains errors of the disk and of a wrong path, but not those of other files."""
     earlier = _version(path)
     try:
         yield
-    except BrokenPipeError:  # the reader of a pipe has gone: commands end silently
+    except BrokenPipeError:  # the reader closed the pipe: commands end silently
         raise
     except OSError as error:
-        if error.filename is not None and Path(error.filename) not in (path, *own):
+        if error.filename is not None and Path(error.filename) not in (path, *temporary):
             raise
         if _is_written_directly(path):  # it has no old content and no free space
             raise DiskError(f"cannot write '{path}': {error.strerror}") from None
@@ -501,18 +501,18 @@ def disk_error(
         return DiskError(f"cannot write '{path}': {os.strerror(number)}")
     system = os.statvfs(next(folder for folder in path.parents if folder.exists()))
     names = "" if system.f_favail or not system.f_files else ", but no inode for another file"
-    wanted = "" if needed is None else f"{_mib(needed)} and room for names and blocks are needed, "
-    kept = "; an earlier version of it is unchanged" * (earlier is not None and _version(path) == earlier)
-    room = f"{wanted}{_mib(system.f_bavail * system.f_frsize)} are free{names}"
-    return DiskError(f"{_NO_ROOM[number]}: '{path}' could not be written ({room}){kept}")
+    requirement = "" if needed is None else f"{_mib(needed)} and room for names and blocks are needed, "
+    unchanged = "; an earlier version of it is unchanged" * (earlier is not None and _version(path) == earlier)
+    room = f"{requirement}{_mib(system.f_bavail * system.f_frsize)} are free{names}"
+    return DiskError(f"{_NO_ROOM[number]}: '{path}' could not be written ({room}){unchanged}")
 
 
 def error_number(error: BaseException) -> int | None:
     """The errno of an error; libraries written in Rust put it into their message."""
     if isinstance(error, OSError):
         return error.errno or errno.EIO
-    found = re.search(r"\(os error (\d+)\)", str(error)) if isinstance(error, Exception) else None
-    return None if found is None else int(found[1])
+    match = re.search(r"\(os error (\d+)\)", str(error)) if isinstance(error, Exception) else None
+    return None if match is None else int(match[1])
 
 
 def _mib(count: int) -> str:

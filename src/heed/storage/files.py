@@ -214,14 +214,14 @@ def problem_of(error: ValidationError, place: str = "") -> str:
     first = error.errors(include_url=False)[0]
     parts = [part[:_LONGEST] for part in (place, *map(str, first["loc"])) if part and not _BRANCH.match(part)]
     has = "" if first["type"] in ("missing", "extra_forbidden", "json_invalid") else f" is {shown(first['input'])}"
-    said = _WORDS.sub(lambda word: json.dumps(literal_eval(word[0])), first["msg"].removeprefix("Value error, "))
-    return f"{'.'.join(parts) or 'the content'}{has}: {said[:1].lower()}{said[1:]}"
+    message = _WORDS.sub(lambda word: json.dumps(literal_eval(word[0])), first["msg"].removeprefix("Value error, "))
+    return f"{'.'.join(parts) or 'the content'}{has}: {message[:1].lower()}{message[1:]}"
 
 
 _WORDS = re.compile(r"\b(True|False|None)$")
 """Python's words for what JSON has as true, false and null."""
 _BRANCH = re.compile(r"(literal|dict|list|function-\w+|constrained-\w+)\[|(int|str|float)$")
-"""What pydantic adds to the place of a value of several possible types."""
+"""Parts that pydantic adds to the path of a value of several possible types."""
 _LONGEST = 200
 """Most characters of a value in a message."""
 
@@ -232,7 +232,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def check_values(values: Any, most: int) -> None:
+def check_values(values: Any, maximum: int) -> None:
     """Refuse plain values that are nested too deep, contain themselves, or are more than `most`, characters included.
 
     Raises:
@@ -242,9 +242,9 @@ def check_values(values: Any, most: int) -> None:
     for _ in range(_DEPTH + 1):
         outer = [value for value in level if isinstance(value, dict | list | tuple)]
         inner = chain.from_iterable(value.values() if isinstance(value, dict) else value for value in outer)
-        level = list(islice(inner, most + 1))
+        level = list(islice(inner, maximum + 1))
         total += sum(1 + (len(value) if isinstance(value, str) else 0) for value in level)
-        if total > most:
+        if total > maximum:
             raise ValueError("its aliases expand to too many values")
         if not level:
             return
@@ -346,18 +346,18 @@ def describe_damage(
         names: Only these files are read; all by default. Names that the checksums lack are ignored.
     """
     try:
-        wanted = recorded(folder)
+        expected = recorded(folder)
     except RunError as error:
         return {CHECKSUMS: f"not readable: {_problem(error, folder / CHECKSUMS)}"}
-    if wanted is None:
+    if expected is None:
         return {CHECKSUMS: "missing"}
-    chosen = wanted if names is None else [name for name in wanted if name in names]
-    problems = {name: difference(folder / name, wanted[name], checksum) for name in chosen}
+    chosen = expected if names is None else [name for name in expected if name in names]
+    problems = {name: difference(folder / name, expected[name], checksum) for name in chosen}
     return {name: problem for name, problem in problems.items() if problem}
 
 
 def difference(path: Path, content: Content, checksum: Callable[[Path], Content] = checksum) -> str:
-    """How a file differs from its recorded size and hash: "missing" or "altered: ..."; empty if it does not."""
+    """The difference of a file from its recorded size and hash: "missing" or "altered: ..."; empty if there is none."""
     try:
         size = check_regular(path).st_size
         if size != content["bytes"]:

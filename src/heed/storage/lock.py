@@ -69,7 +69,7 @@ class Ownership(ExitStack):
 
     def __init__(self) -> None:
         super().__init__()
-        self._taken: set[Path] = set()
+        self._locked: set[Path] = set()
 
     def take(self, folder: Path, make: bool = False) -> None:
         """Lock a folder like `owned`, unless already locked; `make` it if it is missing.
@@ -78,11 +78,11 @@ class Ownership(ExitStack):
             RunError: Another process owns it; the message names the process.
             DiskError: The folder or its lock file cannot be written.
         """
-        if folder not in self._taken:
+        if folder not in self._locked:
             if make:
                 make_folder(folder)
             self.enter_context(owned(folder))
-            self._taken.add(folder)
+            self._locked.add(folder)
 
 
 def check_not_owned(folder: Path) -> None:

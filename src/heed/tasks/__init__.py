@@ -1,6 +1,6 @@
-"""Tasks, one folder each, found by name: the one place where data, model, loss and measure meet.
+"""Tasks, found by the name of their file or folder: the one place where data, model, loss and measure meet.
 
-Also their capabilities: what runs of some tasks can do and others cannot. A run has one if its class has the method;
+Also their capabilities: what only runs of some tasks can do. A run has a capability if its class has the method;
 there is no registry. A task without `look` says why in its specification (`why_not`), which is read without torch.
 Printing a report (`Run.body`) is not a capability: every run that is scored can print its report.
 """
@@ -11,7 +11,6 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ __all__ = [
     "capability",
     "capability_table",
     "check_config",
-    "class_in",
     "config_class",
     "missing",
     "missing_in",
@@ -46,73 +44,53 @@ DEFAULT = "translation"
 """The task of a configuration that names none."""
 
 
-_SHARED = ("base", "contracts", "explain", "heads", "inputs", "look", "run", "work")
+_SHARED = ("base", "contracts", "heads", "inputs", "look", "run", "specs", "work")
 
 
 def task_names() -> list[str]:
-    """The tasks that heed has: the modules beside this file, without what they share."""
+    """The names of all tasks: the modules of this package, except those that tasks share."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED)
 
 
-def _package(task: str) -> str:
-    if task not in task_names():
-        raise ConfigError(f"unknown task {task!r}{suggest(task, task_names())}")
-    return f"{__name__}.{task}"
-
-
 def spec_of(task: str) -> TaskSpec:
-    """What the command line must know of a task; imports neither torch nor pydantic.
+    """The specification of a task for the command line; for heed's own, neither torch nor pydantic is imported.
 
     Raises:
         ConfigError: There is no such task.
     """
-    module = importlib.import_module(_package(task))
-    return module.SPEC if hasattr(module, "SPEC") else task_class(task).spec  # type: ignore[no-any-return]
+    from heed.tasks.specs import SPECS
+
+    return SPECS[task] if task in SPECS else task_class(task).spec
 
 
-def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(task: str, command: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options that a task has for a command.
 
     Raises:
         ConfigError: An option was given that the task does not have.
     """
     flags = spec_of(task).flags_of(command)
-    for name in given:
+    for name in values:
         if name not in {flag.name for flag in flags}:
-            having = [other for other in task_names() if name in {one.name for one in spec_of(other).flags_of(command)}]
+            having = [other for other in task_names() if any(f.name == name for f in spec_of(other).flags_of(command))]
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
-    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in flags}
-
-
-@cache
-def class_in(package: str, part: str, base: str = "object") -> type[Any]:
-    """The class of a kind, named by its base, in a file of a task's folder: the one that no other derives from."""
-    module = importlib.import_module(f"{package}.{part}")
-    own = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__ == module.__name__
-        if any(one.__name__ == base for one in value.__mro__)
-    ]
-    (found,) = (one for one in own if not any(other is not one and issubclass(other, one) for other in own))
-    return found
+    return {flag.key: values.get(flag.name, () if flag.several else flag.default) for flag in flags}
 
 
 def config_class(task: str) -> type[RunConfig]:
-    """The configuration of a task; imports no torch."""
-    if _is_file(task):
-        return task_class(task).config_class  # type: ignore[no-any-return]
-    return class_in(_package(task), "config", "RunConfig")
+    """The configuration of a task."""
+    return task_class(task).config_class  # type: ignore[no-any-return]
 
 
 def task_class(task: str) -> Any:
-    """The value `TASK` in a task's file, or in the `task.py` of its folder."""
-    return importlib.import_module(_package(task) + ("" if _is_file(task) else ".task")).TASK
+    """The value `TASK` in the file of a task, or in the `__init__.py` of its folder.
 
-
-def _is_file(task: str) -> bool:
-    """True if a task is one file, not a folder."""
-    return not hasattr(importlib.import_module(_package(task)), "__path__")
+    Raises:
+        ConfigError: There is no such task.
+    """
+    if task not in task_names():
+        raise ConfigError(f"unknown task {task!r}{suggest(task, task_names())}")
+    return importlib.import_module(f"{__name__}.{task}").TASK
 
 
 def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -163,7 +141,7 @@ class MissingCapabilityError(ConfigError, AttributeError):
 
 
 def tasks_with(name: str) -> list[str]:
-    """The tasks whose runs have a capability; those of a look are known without loading any run."""
+    """The tasks whose runs have a capability; for `look` no task is imported."""
     if name == "look":
         return [task for task in task_names() if name not in spec_of(task).why_not]
     return [task for task in task_names() if task_class(task).can(name)]
@@ -183,7 +161,7 @@ def capability(run: Any, name: str) -> Any:
 def missing(run: Any, name: str) -> str:
     """The error message for a capability that a run lacks."""
     if len(run.members) > 1:
-        folders = ", ".join(str(one.folder) for one in run.members)
+        folders = ", ".join(str(member.folder) for member in run.members)
         return f"{CAPABILITIES[name]} is not available for an ensemble; use one run at a time: {folders}"
     return missing_in(run.config.task, name)
 

@@ -32,7 +32,7 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.memory import check_memory
-from heed.threads import Company, cores, given_by_user, threads_of
+from heed.threads import cores, free_cores, given_by_user, threads_of
 from heed.training.contracts import Trainable, parts_of
 from heed.training.device import (
     autocast,
@@ -48,8 +48,9 @@ from heed.training.device import (
 from heed.training.optimizer import Optimizer, clip_gradient
 from heed.training.processes import Processes
 
-_COMPANY = Company(held=2.0)
-"""Consulted before updates: short work of other processes does not change the threads, and so not the sums."""
+_MAX_AGE = 2.0
+"""Seconds for which a measurement of free cores is used: short work of other processes does not change the threads, and
+so not the sums."""
 
 
 def may_choose_threads(config: TrainingConfig, device: torch.device, processes: Processes) -> bool:
@@ -57,9 +58,9 @@ def may_choose_threads(config: TrainingConfig, device: torch.device, processes: 
     return config.threads is None and device.type == "cpu" and processes.count == 1 and not given_by_user()
 
 
-def give_way(threads: int) -> None:
-    """Use at most `threads` threads, and only as many as have a free core while other work is running."""
-    torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
+def limit_to_free_cores(threads: int) -> None:
+    """Set torch's number of threads to `threads`, or fewer while other processes keep cores busy."""
+    torch.set_num_threads(min(threads, free_cores(_MAX_AGE)) if threads > 1 else 1)
 
 
 def choose_threads(model: nn.Module, work: int) -> int:
@@ -68,9 +69,9 @@ def choose_threads(model: nn.Module, work: int) -> int:
     torch is set to as many of them as have a free core now. Results differ in their last bits between thread counts, so
     a run stores the number and a resumed run uses it again.
     """
-    wanted = threads_of(model, work, len(cores()))
-    give_way(wanted)
-    return wanted
+    threads = threads_of(model, work, len(cores()))
+    limit_to_free_cores(threads)
+    return threads
 
 
 def resumed_threads(config: TrainingConfig, changed: Collection[str], before: int) -> int:

@@ -37,7 +37,7 @@ from heed.training.callbacks import (
 )
 from heed.training.checkpoint import Progress, draw_seed, latest_checkpoint, load_checkpoint
 from heed.training.contracts import Batch, Losses, Trainable, TrainResult
-from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
+from heed.training.cost import Cost, TrialStep, limit_to_free_cores, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import (
     LOWER_VALIDATION,
     autocast,
@@ -237,7 +237,7 @@ class Trainer:
             group["lr"] = rate * group["factor"]
         self.model.train()
         if self._chooses_threads:
-            give_way(p.threads)
+            limit_to_free_cores(p.threads)
         count = int(self.processes.total(draw.targets)[0])
         sums = self._backward(batches, count)
         closed = sums.close(clip_gradient(self.model, c.clip))

@@ -48,23 +48,23 @@ OPTIONS = {"baseline": ("ig",), "steps": ("ig",), "without": ("loo",)}
 """Options, with the methods that read them."""
 LEFT_OUT = -1
 """In place of a token's number: the token is left out."""
-_STEPS, _MOST_STEPS = 25, 400
-"""Steps of the integral: those of the first try, and the most."""
+_STEPS, _MAX_STEPS = 25, 400
+"""Steps of the integral: of the first try, and the maximum."""
 _EXACT = 0.01
 """Completeness error that ends the doubling, as a share of the sum of the absolute values."""
 _USELESS = 0.1
-"""Completeness error, as such a share, from which on the values are not to be read at all."""
+"""Completeness error, as such a share, above which the values mean nothing."""
 _POSITIONS = 8_192
-"""Most token positions that are read in one pass."""
+"""Maximum number of token positions that are read in one pass."""
 _PIXELS = 131_072
-"""Most pixels that are read in one pass."""
+"""Maximum number of pixels that are read in one pass."""
 
 
 def check_options(method: str, options: Mapping[str, Any], readers: Mapping[str, Sequence[str]] = OPTIONS) -> None:
-    """Refuse options that a method would not read; `options` are those of a call, None where not given.
+    """Refuse options that a method would not read; `options` are those of a call, None where omitted.
 
     Raises:
-        ConfigError: There is no such method, or it does not read an option that was given.
+        ConfigError: There is no such method, or it does not read an option that was passed.
     """
     if method not in METHODS:
         raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
@@ -78,7 +78,7 @@ class Inputs(ABC):
     """One input of L vectors, and a score of the model that any vectors in their place have."""
 
     model: nn.Module
-    most: int  # positions that are read in one pass
+    max_positions: int  # positions that are read in one pass
 
     @property
     @abstractmethod
@@ -102,16 +102,16 @@ class Inputs(ABC):
         scores, gradients = [], []
         with torch.enable_grad(), differentiable(vectors):
             for some in vectors.split(self.at_once):
-                given = some.detach().requires_grad_()
-                score = self.of_vectors(given)
-                gradients.append(torch.autograd.grad(score.sum(), given)[0])
+                leaves = some.detach().requires_grad_()
+                score = self.of_vectors(leaves)
+                gradients.append(torch.autograd.grad(score.sum(), leaves)[0])
                 scores.append(score.detach())
         return torch.cat(scores), torch.cat(gradients)
 
     @property
     def at_once(self) -> int:
         """Inputs that are read in one pass."""
-        return max(1, self.most // max(1, len(self.vectors)))
+        return max(1, self.max_positions // max(1, len(self.vectors)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class Picture(Inputs):
     model: nn.Module
     pixels: Tensor  # `(channels, height, width)`, normalised
     score: Callable[[Tensor], Tensor]  # of pictures `(N, channels, height, width)`, `(N,)`
-    most = _PIXELS
+    max_positions = _PIXELS
 
     @property
     def vectors(self) -> Tensor:
@@ -149,8 +149,8 @@ class Scored(Inputs):
     # from the model and tokens `(N, L)`, `LEFT_OUT` for those left out, to N scores `(N,)`
     score: Callable[[nn.Module, Tensor], Tensor]
     unknown: int | None = None  # the unknown token, if the vocabulary has one
-    held: Tensor | None = None  # `(L,)`, True for tokens that stay as they are (masks, separators), or None
-    most = _POSITIONS
+    fixed: Tensor | None = None  # `(L,)`, True for tokens that stay as they are (masks, separators), or None
+    max_positions = _POSITIONS
 
     @property
     def vectors(self) -> Tensor:
@@ -181,12 +181,12 @@ class Scored(Inputs):
         table = self._weight
         rows = torch.cat([table, vectors.flatten(0, 1).to(table.dtype)])
         tokens = len(table) + torch.arange(vectors.shape[0] * vectors.shape[1], device=table.device)
-        given = {f"model.{self.table}": rows}
+        parameters = {f"model.{self.table}": rows}
         # A tied output layer keeps the real table.
         tokens = tokens.view(vectors.shape[:2])
-        if self.held is not None:
-            tokens = torch.where(self.held, self.tokens, tokens)
-        scores: Tensor = functional_call(_Call(self.model, self.score), given, (tokens,), tie_weights=False)
+        if self.fixed is not None:
+            tokens = torch.where(self.fixed, self.tokens, tokens)
+        scores: Tensor = functional_call(_Call(self.model, self.score), parameters, (tokens,), tie_weights=False)
         return scores.float()
 
 
@@ -212,7 +212,7 @@ def differentiable(tensor: Tensor) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """What each token, or each part, adds to a score."""
+    """The contribution of each token, or each part, to a score."""
 
     method: str
     values: Tensor  # `(L,)`, or for leave-one-out a value for each part, in float64
@@ -235,29 +235,24 @@ class Attribution:
 
     @property
     def note(self) -> str:
-        """What was computed, with its error, as a line."""
+        """The method, with its score and error, as a line."""
         if self.baseline_score is not None:
             error, whole = self.error or 0.0, float(self.values.abs().sum())
-            doubt = ""
+            warning = ""
             if not self.is_exact:
-                what = (
+                verdict = (
                     "far too much for the values to mean anything: use leave-one-out (loo)"
                     if error > _USELESS * whole
                     else "more than 1 %, so that small values may be wrong"
                 )
                 share = f"{error / whole:.2g} times" if error > whole > 0 else f"{error / (whole or 1.0):.1%} of"
-                doubt = f", which is {share} the sum of their absolute values, {what}" if whole else f": {what}"
+                warning = f", which is {share} the sum of their absolute values, {verdict}" if whole else f": {verdict}"
             return (
                 f"{METHODS[self.method]}: score {self.score:.4f}, of the baseline {self.baseline_score:.4f}; the "
-                f"values add up to the difference with an error of {error:.2g} ({self.steps} steps){doubt}"
+                f"values add up to the difference with an error of {error:.2g} ({self.steps} steps){warning}"
             )
-        how = (
-            ""
-            if self.without is None
-            else f", each {self.without}"
-            if self.without == "deleted"
-            else (f", each replaced by the {'unknown token' if self.without == 'unknown' else 'mean'}")
-        )
+        replacement = {"unknown": "replaced by the unknown token", "mean": "replaced by the mean"}
+        how = "" if self.without is None else f", each {replacement.get(self.without, self.without)}"
         return f"{METHODS[self.method]}{how}: score {self.score:.4f}"
 
 
@@ -294,9 +289,9 @@ def _integrated(scored: Inputs, vectors: Tensor, base: Tensor, steps: int | None
         for some in middles.split(scored.at_once):
             total += scored.gradients(base + some[:, None, None] * (vectors - base))[1].double().sum(0)
         values = ((vectors - base).double() * total / number).sum(1)
-        found = Attribution("ig", values.cpu(), score, without, number)
-        if steps is not None or found.is_exact or 2 * number > _MOST_STEPS:
-            return found
+        attribution = Attribution("ig", values.cpu(), score, without, number)
+        if steps is not None or attribution.is_exact or 2 * number > _MAX_STEPS:
+            return attribution
         number *= 2
 
 

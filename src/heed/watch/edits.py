@@ -1,6 +1,7 @@
 """Edits: replace attention weights inside the call, on the plain path; steps and full passes behave alike.
 
-As data, an edit is a JSON object with its name, where it applies, and its own fields; what is left out means all:
+As data, an edit is a JSON object with its name, where it applies, and the fields of its kind; an omitted field means
+all:
 
     {"edit": "uniform", "mechanism": "cross", "layer": 0, "head": 3, "rows": [2, 4]}
     {"edit": "block", "keys": [0]}    {"edit": "set", "rows": [2], "keys": [0], "weight": 0.9}
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,10 @@ class Edit:
     rows: Sequence[int] | None = None
 
     def __str__(self) -> str:
-        """The edit as the JSON that gives it, without what is left out."""
-        given = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
-        return json.dumps(
-            {"edit": {kind: name for name, kind in EDITS.items()}.get(type(self), type(self).__name__), **given}
-        )
+        """The edit as JSON, without the fields that are None."""
+        values = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+        name = next((name for name, kind in EDITS.items() if kind is type(self)), type(self).__name__)
+        return json.dumps({"edit": name, **values})
 
     def applies(self, mechanism: str, layer: int) -> bool:
         """True if the edit applies to an attention module."""
@@ -64,7 +64,7 @@ class Edit:
         return new if self.rows is None else torch.where(self._meant(positions)[:, None, :, None], new, weights)
 
     def _meant(self, positions: Tensor) -> Tensor:
-        """True for the queries that the edit is for."""
+        """True for the queries that the edit changes."""
         if self.rows is None:
             return torch.ones_like(positions, dtype=torch.bool)
         return torch.isin(positions, torch.tensor(list(self.rows), device=positions.device))
@@ -90,16 +90,13 @@ def attention_of(model: nn.Module) -> dict[str, Attends]:
 
 def heads_of(model: nn.Module) -> dict[tuple[str, int], int]:
     """The number of heads of each mechanism and layer of a model."""
-    return {(one.mechanism, one.layer): _heads(one) for one in attention_of(model).values()}
+    return {(module.mechanism, module.layer): _heads(module) for module in attention_of(model).values()}
 
 
 def listing(model: nn.Module) -> str:
     """List of a model's attention, for messages."""
-    have = attention_of(model).values()
-    return (
-        ", ".join(f"{m.mechanism} layer {m.layer} ({_heads(m)} head{'s' * (_heads(m) != 1)})" for m in have)
-        or "no attention"
-    )
+    modules = ((m, _heads(m)) for m in attention_of(model).values())
+    return ", ".join(f"{m.mechanism} layer {m.layer} ({n} head{'s' * (n != 1)})" for m, n in modules) or "no attention"
 
 
 class GivenEdit:
@@ -177,7 +174,7 @@ class Force(Edit):
         return super().reaches(weights, positions) and bool((positions == self.position).any())
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
-        """The given row at the given position.
+        """The weights of the row at `position`.
 
         Raises:
             ConfigError: There are more weights than keys, or the mask forbids these weights in every sequence.
@@ -228,8 +225,8 @@ class Block(Edit):
         return torch.isin(places, torch.tensor(list(self.keys), dtype=torch.long, device=weights.device))
 
 
-_LEAST = 1e-12
-"""In place of sums of 0 that are divided by."""
+_EPSILON = 1e-12
+"""Lower bound of sums that are divided by."""
 
 
 @dataclass(frozen=True)
@@ -252,13 +249,13 @@ class SetWeight(Block):
         chosen = self._chosen(weights).to(weights.dtype) * torch.ones_like(weights)
         chosen = chosen if allowed is None else chosen * allowed
         theirs, others = weights * chosen, weights * (1 - chosen)
-        theirs = torch.where(theirs.sum(-1, keepdim=True) > _LEAST, theirs, chosen)
+        theirs = torch.where(theirs.sum(-1, keepdim=True) > _EPSILON, theirs, chosen)
         new = _scaled(theirs, self.weight) + _scaled(others, 1 - self.weight)
         return torch.where(chosen.sum(-1, keepdim=True) > 0, new, weights)
 
 
 def _scaled(weights: Tensor, total: float | Tensor) -> Tensor:
-    return weights * (total / weights.sum(-1, keepdim=True).clamp_min(_LEAST))
+    return weights * (total / weights.sum(-1, keepdim=True).clamp_min(_EPSILON))
 
 
 @dataclass(frozen=True)
@@ -297,23 +294,24 @@ def edit_of(data: Mapping[str, Any], where: str = "an edit") -> Edit:
     """An edit from data.
 
     Raises:
-        ConfigError: There is no such edit, or a field is not one of its own or of another kind.
+        ConfigError: There is no such edit, it has no such field, or a value is of the wrong type.
     """
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    name = given.pop("edit", None)
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    name = values.pop("edit", None)
     if name not in EDITS:
         fields_there = f", but {', '.join(map(repr, data))}" if data else ""
         what = f"has no field 'edit'{fields_there}" if name is None else f"has edit {name!r}"
         raise ConfigError(f"{where} {what}{suggest(str(name), EDITS)}")
-    known = {one.name: str(one.type) for one in fields(EDITS[name])}
-    for field, value in given.items():
-        if field not in known:
-            raise ConfigError(f"{where}: '{name}' has no field '{field}'{suggest(field, known)}")
-        wanted = next(kind for kind in _KINDS if kind in known[field])
-        if not (_KINDS[wanted](value) or (value is None and "None" in known[field])):
-            raise ConfigError(f"{where}: '{field}' is {value!r}, expected {_EXPECTED[wanted]}")
-    made: Any = EDITS[name]
-    return made(**given)  # type: ignore[no-any-return]
+    types = {item.name: str(item.type) for item in fields(EDITS[name])}
+    for field, value in values.items():
+        if field not in types:
+            raise ConfigError(f"{where}: '{name}' has no field '{field}'{suggest(field, types)}")
+        type_name = next(name for name in _TYPES if name in types[field])
+        is_of_type, expected = _TYPES[type_name]
+        if not (is_of_type(value) or (value is None and "None" in types[field])):
+            raise ConfigError(f"{where}: '{field}' is {value!r}, expected {expected}")
+    kind: Any = EDITS[name]
+    return kind(**values)  # type: ignore[no-any-return]
 
 
 def _is_whole(value: Any) -> bool:
@@ -324,45 +322,39 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-_KINDS = {
-    "Sequence[int]": lambda value: isinstance(value, tuple) and all(map(_is_whole, value)),
-    "Sequence[float]": lambda value: isinstance(value, tuple) and all(map(_is_number, value)),
-    "float": _is_number,
-    "int": _is_whole,
-    "str": lambda value: isinstance(value, str),
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "Sequence[int]": (lambda value: isinstance(value, tuple) and all(map(_is_whole, value)), "a list of whole numbers"),
+    "Sequence[float]": (lambda value: isinstance(value, tuple) and all(map(_is_number, value)), "a list of numbers"),
+    "float": (_is_number, "a number"),
+    "int": (_is_whole, "a whole number"),
+    "str": (lambda value: isinstance(value, str), "a name"),
 }
-_EXPECTED = {
-    "Sequence[int]": "a list of whole numbers",
-    "Sequence[float]": "a list of numbers",
-    "float": "a number",
-    "int": "a whole number",
-    "str": "a name",
-}
+"""The types of fields of edits: a check of a value, and the name of what is expected."""
 
 
-Given = Edit | Mapping[str, Any] | str
+EditLike = Edit | Mapping[str, Any] | str
 """An edit, its data, or a text: JSON, or the name of a file with it."""
 
 
-def edits_of(given: Sequence[Given]) -> list[Edit]:
-    """Edits from edits, from data, and from texts: JSON, or the name of a file with it.
+def edits_of(specs: Sequence[EditLike]) -> list[Edit]:
+    """Edits from edits, from data, and from texts: JSON, or the name of a JSON file.
 
     Raises:
-        ConfigError: It is not JSON, or names no edit.
+        ConfigError: A text is not JSON, or names no edit.
     """
     edits: list[Edit] = []
-    for one in given:
-        if isinstance(one, Edit):
-            edits.append(one)
+    for spec in specs:
+        if isinstance(spec, Edit):
+            edits.append(spec)
             continue
-        where, value = "an edit", one  # type: tuple[str, Any]
-        if isinstance(one, str):
-            text = one
-            if not one.lstrip().startswith(("{", "[")):
+        where, value = "an edit", spec  # type: tuple[str, Any]
+        if isinstance(spec, str):
+            text = spec
+            if not spec.lstrip().startswith(("{", "[")):
                 try:
-                    where, text = f"'{one}'", read_text(Path(one))
+                    where, text = f"'{spec}'", read_text(Path(spec))
                 except MissingFileError:
-                    raise ConfigError(f"'{one}' is neither an edit in JSON nor a file with one") from None
+                    raise ConfigError(f"'{spec}' is neither an edit in JSON nor a file with one") from None
             try:
                 value = json.loads(text)
             except (ValueError, RecursionError) as error:

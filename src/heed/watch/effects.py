@@ -1,4 +1,4 @@
-"""An answer of a model that can be computed again, and what it does under other weights, as data and as lines."""
+"""An answer of a model that can be recomputed, and the effect of other weights on it, as data and as lines."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from heed.watch.attribution import LEFT_OUT
 
 PROBABLE = "choice of tokens"
-"""What is compared of an output that was given, or found by beam search: the most probable tokens."""
-_MOST, _LOGITS = 64, 2**24
-"""Most inputs that are read in one pass, and rough number of logits that are computed together."""
+"""The compared part of a forced output, or of one from beam search: the most probable tokens."""
+_MAX_INPUTS, _LOGITS = 64, 2**24
+"""Maximum number of inputs of one pass, and rough number of logits that are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a model answered to an input, with a pass that computes the distributions of its outputs again."""
+    """A model's answer to an input, with a pass that recomputes the distributions of its outputs."""
 
     model: nn.Module
     tokens: Tensor  # `(L,)`, the input
@@ -27,9 +27,9 @@ class Answer:
     # logits `(N, outputs, classes)`
     logits: Callable[[Tensor, str], Tensor]
     named: Callable[[int, int], str]  # an output with a class, for people: 'token 21 "mayo"'
-    classes: Sequence[int] | None = None  # what was answered; None for the most probable
+    classes: Sequence[int] | None = None  # the answer; None for the most probable
     words: Sequence[range] = ()  # the tokens of each word of the input
-    # what is compared, for people: "output", or what is known of it
+    # what is compared, for people: "output", or the known part of it
     compared: str = "output"
 
     @cached_property
@@ -57,17 +57,17 @@ class Answer:
     @property
     def at_once(self) -> int:
         """Inputs that are read in one pass."""
-        return max(1, min(_MOST, _LOGITS // max(1, self._plain.numel())))
+        return max(1, min(_MAX_INPUTS, _LOGITS // max(1, self._plain.numel())))
 
     @torch.no_grad()
     def probabilities(self, tokens: Tensor, mechanism: str = "") -> tuple[Tensor, Tensor]:
-        """The probability of what was answered, and the most probable class, of each output: both `(N, outputs)`."""
+        """The probability of the answer, and the most probable class, of each output: both `(N, outputs)`."""
         logits = self.logits(tokens, mechanism).float()
         answered = self.chosen.expand(len(tokens), -1).unsqueeze(2)
         return torch.softmax(logits, -1).gather(2, answered).squeeze(2).double().cpu(), logits.argmax(-1).cpu()
 
     def change(self, probabilities: Tensor, best: Tensor) -> Change:
-        """What changed in one pass; both `(outputs,)`."""
+        """The change in one pass; both arguments are `(outputs,)`."""
         at = int((probabilities - self.whole).abs().argmax())
         differing = (best != self.best.cpu()).nonzero().flatten().tolist()
         instead = self.named(differing[0], int(best[differing[0]])) if differing else ""
@@ -123,13 +123,13 @@ class Change:
         return abs(self.after - self.before)
 
     def line(self, form: str) -> str:
-        """What changed, for people; `form` is the format of the numbers."""
+        """The change, for people; `form` is the format of the numbers."""
         return f"{self.output}: {self.before:{form}} -> {self.after:{form}}"
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What the output does when the weights of one map are replaced."""
+    """The effect on the output of replacing the weights of one map."""
 
     equal: Change
     key: Change  # the largest over the keys that were tried
@@ -137,7 +137,7 @@ class Effect:
     others: int  # keys with which the output is another one
     tried: int
     keys: int
-    compared: str = "output"  # what is the same, or another one; "" for a number, of which neither is said
+    compared: str = "output"  # as in `Answer`; "" for a number, where only the change is printed
 
     @property
     def still(self) -> bool:
@@ -146,19 +146,19 @@ class Effect:
 
     @property
     def lines(self) -> list[str]:
-        """What was done and what came out, for people."""
+        """Each intervention and its result, for people."""
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
         form = ".2f" if self.compared else ".4g"
-        most = f"at most {self.key.size:{form}} (on {self.on}; {self.key.line(form)})"
+        largest = f"at most {self.key.size:{form}} (on {self.on}; {self.key.line(form)})"
         if not self.compared:
             return [
                 f"equal weights: {self.equal.line(form)}",
-                f"all weight on one of {tried}: a change of {most}",
+                f"all weight on one of {tried}: a change of {largest}",
             ]
         equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.compared}"
         other = f"another {self.compared} with {self.others}" if self.others else f"the same {self.compared} with each"
         return [
             f"equal weights: {equal} ({self.equal.line(form)})",
-            f"all weight on one key: {other} of {tried}, {most}",
+            f"all weight on one key: {other} of {tried}, {largest}",
             *([f"grey: the same {self.compared} under all of these weights"] if self.still else []),
         ]

@@ -18,21 +18,20 @@ from torch.nn.functional import pad
 from heed.errors import ConfigError
 from heed.visible import visible
 from heed.watch.effects import Answer, Effect
-from heed.watch.hints import Hint
 from heed.watch.maps import (
     FIXED_VECTOR,
     MERGED,
     Axis,
     Map,
     Part,
-    Tried,
+    WithEffect,
     common_units,
     cut,
     difference_of,
     merge_subwords,
     text_of,
 )
-from heed.watch.remarks import counted_rows
+from heed.watch.remarks import Hint, counted_rows
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class TagSpan:
 
 
 @dataclass(frozen=True)
-class Shading(Tried):
+class Shading(WithEffect):
     """One number per position of a text: weights and probabilities in 0..1, contributions, or surprisal in bits.
 
     If the axis has parts, each is drawn on separate lines that start with the sum of its numbers and its name. If it is
@@ -70,7 +69,7 @@ class Shading(Tried):
     row: Map | None = field(
         default=None, compare=False, repr=False
     )  # the map of one row that it shows, if it shows one
-    effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
+    effect: Effect | None = None  # of other weights on the output; None if it was not computed
     panel: str = field(default="words", compare=False)  # its name for `--panels`
 
     def part_sum(self, part: Part) -> float:
@@ -93,7 +92,7 @@ class Shading(Tried):
         return f"shaded{by} from {-self.darkest if self.signed else 0:.3g} to {self.darkest:.3g}"
 
     @property
-    def said_scale(self) -> str:
+    def scale_with_colors(self) -> str:
         """The range, and the colour of numbers below 0."""
         return self.scale + ("; orange below 0" if self.signed else "")
 
@@ -103,13 +102,13 @@ class Shading(Tried):
         return f"{number:+.3f}" if self.signed and number else f"{abs(number):.3f}"
 
 
-def darkest_share(shares: Sequence[float]) -> float:
+def darkest_share(weights: Sequence[float]) -> float:
     """The share of a whole that is drawn darkest: four times an even one, or the largest, so even ones are pale."""
-    return min(1.0, max(4.0 / max(1, len(shares)), *shares, 0.0))
+    return min(1.0, max(4.0 / max(1, len(weights)), *weights, 0.0))
 
 
 @dataclass(frozen=True)
-class Glance:
+class AttentionStep:
     """The attention of one step: `weights` and `scores` `(key,)`, `context` `(d_value,)` with heads concatenated.
 
     `scores` is None for a mean over heads; `mask` is `(key,)`, True = may attend, or None.
@@ -132,7 +131,7 @@ class EncoderFrame:
     token: str
     states: dict[str, Tensor]  # hidden states at this token, `(d_hidden,)`, by name ("forward", "backward", "layer 0")
     gates: dict[str, float]  # mean of each gate over the units, in 0..1, by name ("forward update", ...)
-    glances: tuple[Glance, ...] = ()  # self-attention from this token
+    attention: tuple[AttentionStep, ...] = ()  # self-attention from this token
     # for language models, the most probable next tokens with their probabilities, best first
     top: tuple[tuple[str, float], ...] = ()
 
@@ -145,7 +144,7 @@ class DecoderFrame:
     so_far: tuple[str, ...]  # the tokens written before this one
     token: str
     state: Tensor  # the decoder's state after this step, `(d_hidden,)`
-    glances: tuple[Glance, ...]  # each attention at this step, in the order of the maps
+    attention: tuple[AttentionStep, ...]  # each attention at this step, in the order of the maps
     top: tuple[tuple[str, float], ...]  # the most probable tokens with their probabilities, best first
     # mean of each gate over the units, by name ("forward update", ...)
     gates: dict[str, float] = field(default_factory=dict)
@@ -153,11 +152,11 @@ class DecoderFrame:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The map of another network for the same input and output, and what the run's own map differs by."""
+    """The map of another network for the same input and output, and the difference of the run's map from it."""
 
-    first: int  # the number of the run's own map in `maps`
+    first: int  # the number of the run's map in `maps`
     map: Map
-    difference: Map | None = None  # the run's own minus this one; None if their axes differ
+    difference: Map | None = None  # the run's map minus this one; None if their axes differ
 
 
 @dataclass(frozen=True)
@@ -181,38 +180,38 @@ class Look:
     second: str = ""  # the second text, of a pair of texts
     no_steps: str = ""  # why there are no steps, if there are none
     unedited: str | None = None  # of an edited look, the output without the edits; None for other looks
-    unit: str = "word"  # what one step reads, for steps without next tokens
+    unit: str = "word"  # the unit that one step reads, for steps without next tokens
     hint: str = ""  # explanation of the steps, in place of the default one
     beside: tuple[Comparison, ...] = ()  # maps of another network, or of the same without the edits
-    # what the model wrote, with its tokens, for another look at the same output; None for a given output, or none
+    # the generated output with its tokens, for another look at it; None if there is none, or it was given
     output: Any = field(default=None, compare=False, repr=False)
-    # a pass that computes the output again, for other weights; None where no output is read again
+    # a pass that recomputes the output, for other weights; None where no output is recomputed
     answer: Answer | None = field(default=None, compare=False, repr=False)
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """What was read (both texts of a pair) and, last, what was written, each with its name."""
+        """The source (both texts of a pair) and, last, the output, each with its name."""
         second = [("second", self.second)] * bool(self.second)
         return [(self.names[0], self.source), *second, (self.names[1], self.target)]
 
     @property
     def attention(self) -> list[Map]:
-        """The attention of the output to what was read, where there is any; else all attention that is shown."""
-        found = [one for one in (*self.maps, *rows_of(self)) if one.is_distribution]
-        return [one for one in found if one.mechanism in ("cross", "words", "turns")] or found
+        """The attention of the output to the source, where there is any; else all attention that is shown."""
+        maps = [map for map in (*self.maps, *rows_of(self)) if map.is_distribution]
+        return [map for map in maps if map.mechanism in ("cross", "words", "turns")] or maps
 
     @property
     def together(self) -> list[list[Map]]:
         """Each map with that of the other network and the difference."""
-        found: list[list[Map]] = [[one] for one in self.maps]
+        rows: list[list[Map]] = [[map] for map in self.maps]
         for other in self.beside:
-            found[other.first] += [other.map, *([] if other.difference is None else [other.difference])]
-        return found
+            rows[other.first] += [other.map, *([] if other.difference is None else [other.difference])]
+        return rows
 
     @property
     def drawn(self) -> list[Map]:
         """All maps in drawing order."""
-        return [one for maps in self.together for one in maps]
+        return [map for maps in self.together for map in maps]
 
     @property
     def differences(self) -> list[Map]:
@@ -259,29 +258,29 @@ def compare_looks(look: Look, other: Look, name: str, untrained: bool = False, d
     Beside the same network without edits, shadings stay, and steps are compared by their most probable tokens.
 
     Args:
-        look: Of the run.
-        other: Of the other network.
-        name: Of the other network, or `WITHOUT_EDITS`.
-        untrained: The other network is the untrained one, so the distance belongs to the run's own map.
+        look: The look of the run.
+        other: The look of the other network.
+        name: The name of the other network, or `WITHOUT_EDITS`.
+        untrained: The other network is the untrained one, so the distance belongs to the run's map.
         differences: Whether the differences are drawn.
     """
     edited = name == WITHOUT_EDITS
-    own = [*look.maps, *([] if look.beside or edited else (replace(one, opens=None) for one in rows_of(look)))]
+    maps = [*look.maps, *([] if look.beside or edited else (replace(map, weight_source=None) for map in rows_of(look)))]
     others = [*other.maps, *([] if edited else rows_of(other))]
-    pairs, notes = _matched(own, others, name)
-    beside = []
+    pairs, notes = _matched(maps, others, name)
+    comparisons = []
     for i, j in sorted(pairs.items()):
-        one, there = own[i], others[j]
-        found = _on_common_units(one, replace(there, query=one.query) if _alike(one.query, there.query) else there)
-        difference = None if isinstance(found, str) else _difference(*found, name)
-        if isinstance(found, str):
-            notes.append(f"{one.title}: nothing is subtracted: {found}")
+        map, matched = maps[i], others[j]
+        pair = _on_common_units(map, replace(matched, query=map.query) if _alike(map.query, matched.query) else matched)
+        difference = None if isinstance(pair, str) else _difference(*pair, name)
+        if isinstance(pair, str):
+            notes.append(f"{map.title}: nothing is subtracted: {pair}")
         elif untrained and difference is not None:
-            own[i] = replace(one, untrained=difference.distance)
-        beside.append(Comparison(i, replace(there, of=name), difference if differences else None))
+            maps[i] = replace(map, untrained=difference.distance)
+        comparisons.append(Comparison(i, replace(matched, of=name), difference if differences else None))
     shadings = (*look.shadings, *(_steps_compared(look, other) if edited else ()))
-    beside, notes = [*look.beside, *beside], [*look.notes, *notes]
-    return replace(look, maps=tuple(own), beside=tuple(beside), notes=tuple(notes), shadings=shadings)
+    comparisons, notes = [*look.beside, *comparisons], [*look.notes, *notes]
+    return replace(look, maps=tuple(maps), beside=tuple(comparisons), notes=tuple(notes), shadings=shadings)
 
 
 def _steps_compared(look: Look, plain: Look) -> list[Shading]:
@@ -292,8 +291,8 @@ def _steps_compared(look: Look, plain: Look) -> list[Shading]:
     first = [a.top[0] for a, _ in steps]
     others = tuple(f"{_listed(a.top)}; without: {_listed(b.top)}" for a, b in steps)
     axis = Axis("step", "token", tuple(token for token, _ in first))
-    shares = tuple(probability for _, probability in first)
-    return [Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True)]
+    probabilities = tuple(probability for _, probability in first)
+    return [Shading(_MOST_PROBABLE, axis, probabilities, others=others, listed=True)]
 
 
 def _alike(axis: Axis, other: Axis) -> bool:
@@ -305,65 +304,65 @@ def _alike(axis: Axis, other: Axis) -> bool:
 
 def rows_of(look: Look) -> list[Map]:
     """The attention that a look shows as shadings, as maps of one row."""
-    return [one.row for one in look.shadings if one.row is not None]
+    return [shading.row for shading in look.shadings if shading.row is not None]
 
 
-def _matched(own: Sequence[Map], others: Sequence[Map], name: str) -> tuple[dict[int, int], list[str]]:
-    """The number of the other map for that of each own one, and notes on what does not match by name."""
-    kinds = [[(type(one), one.mechanism, one.name) for one in maps] for maps in (own, others)]
-    places = {(kind, one.layer, one.head): j for j, (kind, one) in enumerate(zip(kinds[1], others, strict=True))}
-    named = [(kind, one.layer, one.head) for kind, one in zip(kinds[0], own, strict=True)]
-    found = {i: places[key] for i, key in enumerate(named) if key in places}
+def _matched(run_maps: Sequence[Map], others: Sequence[Map], name: str) -> tuple[dict[int, int], list[str]]:
+    """The index of the other map for the index of each map of the run, and notes on maps that do not match by name."""
+    kinds = [[(type(map), map.mechanism, map.name) for map in maps] for maps in (run_maps, others)]
+    places = {(kind, map.layer, map.head): j for j, (kind, map) in enumerate(zip(kinds[1], others, strict=True))}
+    named = [(kind, map.layer, map.head) for kind, map in zip(kinds[0], run_maps, strict=True)]
+    matches = {i: places[key] for i, key in enumerate(named) if key in places}
     notes = []
     for kind in dict.fromkeys(kinds[0]):
-        left = (i for i, one in enumerate(kinds[0]) if one == kind and i not in found)
-        there = (j for j, one in enumerate(kinds[1]) if one == kind and j not in {*found.values()})
-        for i, j in [*zip(left, there, strict=False)]:
-            found[i] = j
-            notes.append(f"matched by position: {own[i].title}, and {others[j].title} of {name}")
-    notes += [f"{one.title}: {name} has no such map" for i, one in enumerate(own) if i not in found]
-    return found, notes + [
-        f"{one.title}: only {name} has it" for j, one in enumerate(others) if j not in found.values()
+        unmatched = (i for i, other in enumerate(kinds[0]) if other == kind and i not in matches)
+        candidates = (j for j, other in enumerate(kinds[1]) if other == kind and j not in {*matches.values()})
+        for i, j in [*zip(unmatched, candidates, strict=False)]:
+            matches[i] = j
+            notes.append(f"matched by position: {run_maps[i].title}, and {others[j].title} of {name}")
+    notes += [f"{map.title}: {name} has no such map" for i, map in enumerate(run_maps) if i not in matches]
+    return matches, notes + [
+        f"{map.title}: only {name} has it" for j, map in enumerate(others) if j not in matches.values()
     ]
 
 
-def _on_common_units(one: Map, other: Map) -> tuple[Map, Map] | str:
-    """Two maps on the units of text that both are made of, or why there are none."""
+def _on_common_units(map: Map, other: Map) -> tuple[Map, Map] | str:
+    """Two maps on their common units of text, or why there are none."""
     axes, units = [], []
-    for name, (a, b) in {"rows": (one.query, other.query), "columns": (one.key, other.key)}.items():
-        if (found := common_units(a, b)) is None:
-            texts = (visible(cut(text_of(axis, 0, len(axis)), 40)) for axis in (a, b))
-            return f"the {name} are different texts, {' and '.join(map(repr, texts))}"
+    for name, (a, b) in {"rows": (map.query, other.query), "columns": (map.key, other.key)}.items():
+        if (ranges := common_units(a, b)) is None:
+            texts = (repr(visible(cut(text_of(axis, 0, len(axis)), 40))) for axis in (a, b))
+            return f"the {name} are different texts, {' and '.join(texts)}"
         labels = []
-        for i, j in zip(*found, strict=True):
+        for i, j in zip(*ranges, strict=True):
             whole = next((axis.labels[at.start] for axis, at in ((a, i), (b, j)) if len(at) == 1), None)
             labels.append(whole or "".join(a.labels[i.start : i.stop]).strip())
         axes.append(Axis(a.name, "word", tuple(labels)))
-        units.append(found)
-    made = []
-    for number, drawn in enumerate((one, other)):
+        units.append(ranges)
+    maps = []
+    for number, drawn in enumerate((map, other)):
         rows, columns = units[0][number], units[1][number]
         same = (len(rows), len(columns)) == (len(drawn.query), len(drawn.key))
-        made.append(drawn if same else merge_subwords(drawn, axes[0], rows, axes[1], columns))
-    return made[0], made[1]
+        maps.append(drawn if same else merge_subwords(drawn, axes[0], rows, axes[1], columns))
+    return maps[0], maps[1]
 
 
-def _difference(one: Map, other: Map, name: str) -> Map:
+def _difference(map: Map, other: Map, name: str) -> Map:
     """The weights of a map minus those of another network's, with the agreement and the distance of their rows."""
-    caption = f"{one.unit.capitalize()} minus that of {name}, for the same input and output."
-    caption += f" {MERGED}" if MERGED in f"{one.caption}{other.caption}" else ""
-    rows = counted_rows(one) & counted_rows(other)
+    caption = f"{map.unit.capitalize()} minus that of {name}, for the same input and output."
+    caption += f" {MERGED}" if MERGED in f"{map.caption}{other.caption}" else ""
+    rows = counted_rows(map) & counted_rows(other)
     agreement = distance = None
-    if one.is_distribution and bool(rows.any()):
-        a, b = (drawn.weights.detach().double()[rows] for drawn in (one, other))
+    if map.is_distribution and bool(rows.any()):
+        a, b = (drawn.weights.detach().double()[rows] for drawn in (map, other))
         agreement = float((a.argmax(-1) == b.argmax(-1)).double().mean())
         distance = float((a - b).abs().sum(-1).mean()) / 2
         caption += (
             f" Agreement: {agreement:.2f} of the rows have their largest weight on the same key. Distance: "
             f"{distance:.2f}, the mean total variation of the rows."
         )
-    title = f"{one.title}: minus that of {name}"
-    return difference_of(one, other, title, caption, agreement=agreement, distance=distance)
+    title = f"{map.title}: minus that of {name}"
+    return difference_of(map, other, title, caption, agreement=agreement, distance=distance)
 
 
 def _listed(top: tuple[tuple[str, float], ...]) -> str:
@@ -386,10 +385,10 @@ class View:
         """The mask of the map; None if it masks nothing."""
         return self.map.mask if self.map.has_masked else None
 
-    def glance(self, position: int) -> Glance:
+    def step(self, position: int) -> AttentionStep:
         """This attention at one query position."""
         scores, mask = self.map.scores, self._mask
-        return Glance(
+        return AttentionStep(
             self.map.title,
             self.map.mechanism,
             self.map.key,
@@ -418,9 +417,9 @@ class Choice:
 
     def __post_init__(self) -> None:
         for name, words in (("layer", ("all",)), ("head", ("mean", "all"))):
-            given = getattr(self, name)
-            if given not in words and (not isinstance(given, int) or isinstance(given, bool)):
-                raise ConfigError(f"{name} is {given!r}; give a whole number, {' or '.join(map(repr, words))}")
+            value = getattr(self, name)
+            if value not in words and (not isinstance(value, int) or isinstance(value, bool)):
+                raise ConfigError(f"{name} is {value!r}; give a whole number, {' or '.join(map(repr, words))}")
 
     def check(self, seen: Sequence[tuple[str, int]]) -> None:
         """Check that the chosen mechanism and layer are among those seen.

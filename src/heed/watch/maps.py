@@ -77,13 +77,13 @@ def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
 
 
 class WeightSource(Protocol):
-    """Has what the weights of a map came from (`heed.watch.numbers.RecordedSource`)."""
+    """The recorded calls from which the weights of a map came (`heed.watch.numbers.RecordedSource`)."""
 
     def over(self, query: Sequence[range], key: Sequence[range]) -> WeightSource:
         """The same for words, given as ranges of tokens."""
 
-    def opened(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Any:
-        """One weight with all its steps."""
+    def breakdown(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Any:
+        """One weight with all steps of its computation."""
 
     def place(self, row: int, column: int) -> tuple[list[int], list[int]] | None:
         """Positions of the queries and keys of a cell, as edits count them; None where they cannot be named."""
@@ -93,25 +93,25 @@ class WeightSource(Protocol):
         """Mechanism, layer and head; None for the mean of all heads."""
 
 
-class Tried:
-    """Weights beside which stands what the output does under others."""
+class WithEffect:
+    """Base of drawn weights, with the effect that other weights have on the output."""
 
     __slots__ = ()
     effect: Effect | None
 
     @property
     def still(self) -> bool:
-        """True if the output stayed the same under all weights that were tried in place of these; drawn grey then."""
+        """True if no other weights that were tried changed the output; drawn grey then."""
         return self.effect is not None and self.effect.still
 
     @property
     def effects(self) -> list[str]:
-        """What the output does under other weights, as lines."""
+        """The effect of other weights on the output, as lines."""
         return [] if self.effect is None else self.effect.lines
 
 
 @dataclass(frozen=True, slots=True)
-class Map(Tried):
+class Map(WithEffect):
     """The weights with which each query attended to each key."""
 
     mechanism: str  # "cross", "encoder", "decoder" or another name given by the model
@@ -125,13 +125,11 @@ class Map(Tried):
     caption: str = ""  # how to read the map
     links: Tensor | None = None  # `(query, key)`, True where the true alignment links them; None if it is not known
     name: str = ""  # the title; empty for one of mechanism, layer and head
-    opens: WeightSource | None = field(
-        default=None, compare=False
-    )  # what the weights came from; None if it is not kept
-    of: str = ""  # the network, in a look at several; "" for the run's own
+    weight_source: WeightSource | None = field(default=None, compare=False)  # the recorded calls; None if not kept
+    of: str = ""  # the network, in a look at several; "" for the run
     # distance from the same map of the untrained network, the mean total variation of the rows; None if not computed
     untrained: float | None = None
-    effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
+    effect: Effect | None = None  # of other weights on the output; None if it was not computed
     unit: str = "weight"  # name of the numbers: "weight", "value" (of gates and states), "difference", "probability"
     signed: bool = False  # True if numbers may be below 0: they are drawn on two ramps that meet there
     vmax: float = 1.0  # the number, or the absolute value, that is drawn darkest
@@ -181,7 +179,7 @@ class Map(Tried):
 
     @property
     def whose(self) -> str:
-        """The network, for titles; "" for the run's own."""
+        """The network, for titles; "" for the run."""
         return f", of {self.of}" if self.of else ""
 
     @property
@@ -223,7 +221,7 @@ class Map(Tried):
         return max((len(self.token(i, j)) for i, row in enumerate(self.tokens) for j in range(len(row))), default=0)
 
     def token(self, row: int, column: int, longest: int = 14) -> str:
-        """What stands before the number in a cell: nothing, or a token and a space."""
+        """The text before the number in a cell: nothing, or a token and a space."""
         return cut(visible(self.tokens[row][column]), longest) + " " if self.tokens else ""
 
     def best(self) -> list[int]:
@@ -261,23 +259,24 @@ def shades(map: Map) -> Shades:
     return Shades(values, by_row)
 
 
-def common_units(one: Axis, other: Axis) -> tuple[list[range], list[range]] | None:
-    """The finest units of which both axes are made, as ranges of their positions; None for different texts.
+def common_units(axis: Axis, other: Axis) -> tuple[list[range], list[range]] | None:
+    """The finest common units of two axes, as ranges of their positions; None for different texts.
 
     Labels are compared without blanks, marks of unknown, generated and inner tokens, and case. A blank character
     belongs to the unit before it.
     """
-    if one.labels == other.labels:  # blanks too
-        return ([range(i, i + 1) for i in range(len(one))],) * 2
-    texts = [[_compared(label) for label in axis.labels] for axis in (one, other)]
+    if axis.labels == other.labels:  # blanks too
+        return ([range(i, i + 1) for i in range(len(axis))],) * 2
+    texts = [[_compared(label) for label in labels] for labels in (axis.labels, other.labels)]
     if "".join(texts[0]) != "".join(texts[1]):
         return None
     ends = [[*accumulate(map(len, labels))] for labels in texts]
-    found: list[list[range]] = []
-    for own in ends:
-        cuts = [i + 1 for i, end in enumerate(own) if end in {*ends[0]} & {*ends[1]} and end not in own[i + 1 : i + 2]]
-        found.append([range(*pair) for pair in pairwise([0, *cuts])])
-    return (found[0], found[1]) if len(found[0]) == len(found[1]) else None
+    units: list[list[range]] = []
+    common = {*ends[0]} & {*ends[1]}
+    for of_axis in ends:
+        cuts = [i + 1 for i, end in enumerate(of_axis) if end in common and end not in of_axis[i + 1 : i + 2]]
+        units.append([range(*pair) for pair in pairwise([0, *cuts])])
+    return (units[0], units[1]) if len(units[0]) == len(units[1]) else None
 
 
 def _compared(label: str) -> str:
@@ -296,9 +295,9 @@ def merge_subwords(whole: Map, query: Axis, query_words: Sequence[range], key: A
     if whole.mask is not None:
         mask = (rows @ whole.mask.to(rows.dtype) @ columns.T) > 0
     caption = f"{whole.caption} {MERGED}".strip()
-    opens = None if whole.opens is None else whole.opens.over(query_words, key_words)
+    source = None if whole.weight_source is None else whole.weight_source.over(query_words, key_words)
     axes = whole.mechanism, whole.layer, whole.head, query, key
-    return Map(*axes, weights, None, mask, caption, name=whole.name, opens=opens)
+    return Map(*axes, weights, None, mask, caption, name=whole.name, weight_source=source)
 
 
 def _membership(words: Sequence[range], like: Tensor) -> Tensor:
@@ -359,8 +358,8 @@ def best_spans(map: Map) -> list[KeySpan | None]:
     weights, units = map.weights.detach().double().cpu().numpy(), key_units(map.key)
     if not units:
         return [None] * len(weights)
-    shares = np.add.reduceat(weights, [start for start, _ in units], axis=1)  # all rows at once: maps may be 512 x 512
-    best = [(units[at], float(row[at])) for row, at in zip(shares, shares.argmax(1), strict=True)]
+    sums = np.add.reduceat(weights, [start for start, _ in units], axis=1)  # all rows at once: maps may be 512 x 512
+    best = [(units[at], float(row[at])) for row, at in zip(sums, sums.argmax(1), strict=True)]
     return [KeySpan(start, stop, share) if share > 0 else None for (start, stop), share in best]
 
 
@@ -377,25 +376,22 @@ def peaks(map: Map) -> list[KeySpan | None]:
     attention and at least 1.5 times the weight of the next best span.
     """
     units = key_units(map.key)
-    found: list[KeySpan | None] = []
+    spans: list[KeySpan | None] = []
     masks = torch.ones_like(map.weights, dtype=torch.bool) if map.mask is None else map.mask
     for best, row, mask in zip(best_spans(map), map.weights.detach().double().tolist(), masks.tolist(), strict=True):
         if best is None or best.share > 0.5:
-            found.append(best)
+            spans.append(best)
             continue
         even = sum(mask[best.start : best.stop]) / max(1, sum(mask))
-        if best.share >= _OVER_EVEN * even:
-            others = (sum(row[a:b]) for a, b in units if (a, b) != (best.start, best.stop))
-            stands_out = best.share >= _OVER_NEXT * max(others, default=0.0)
-        else:
-            stands_out = False
-        found.append(best if stands_out else None)
-    return found
+        others = (sum(row[a:b]) for a, b in units if (a, b) != (best.start, best.stop))
+        stands_out = best.share >= _OVER_EVEN * even and best.share >= _OVER_NEXT * max(others, default=0.0)
+        spans.append(best if stands_out else None)
+    return spans
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """The end of an axis that says the same again and again: positions `start` to `stop`, every `period` the same."""
+    """A periodic end of an axis: the labels of positions `start` to `stop` repeat with the given period."""
 
     axis: Axis
     start: int
@@ -404,7 +400,7 @@ class Repetition:
 
     @property
     def times(self) -> int:
-        """How often it is said in full."""
+        """The number of complete periods."""
         return (self.stop - self.start) // self.period
 
     def __str__(self) -> str:
@@ -430,16 +426,16 @@ def repetition(axis: Axis) -> Repetition | None:
 
 def links(map: Map) -> list[SpanLink]:
     """Runs of adjacent queries with the same best span: field -> source span."""
-    found: list[SpanLink] = []
+    runs: list[SpanLink] = []
     position = 0
     for _, group in groupby(best_spans(map), key=lambda span: span and (span.start, span.stop)):
         spans = list(group)
         stop = position + len(spans)
         real = [span for span in spans if span is not None]
         mean = KeySpan(real[0].start, real[0].stop, sum(s.share for s in real) / len(real)) if real else None
-        found.append(SpanLink(position, stop, mean))
+        runs.append(SpanLink(position, stop, mean))
         position = stop
-    return found
+    return runs
 
 
 FIXED_VECTOR = "No attention: every output token sees the source only through this one vector."

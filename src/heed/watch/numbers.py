@@ -1,7 +1,7 @@
-"""What one weight of a map came from: query, key, their products, the score, the softmax, values, heads and output.
+"""The breakdown of one weight of a map: query, key, their products, the score, the softmax, values, heads and output.
 
-The vectors are those of the model's own pass; the arithmetic is done again in double precision, and what it gives is
-compared with the weight that is drawn.
+The vectors are those of the model's pass; the arithmetic is repeated in double precision, and its result is compared
+with the drawn weight.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Number:
     keys: tuple[str, ...]  # a label for each of them
     scores: Tensor  # `(K,)`, scaled, before the softmax
     allowed: Tensor  # `(K,)` of bool, the keys over which the softmax runs
-    weight: float  # what the softmax gives, times `share`
+    weight: float  # the softmax, times `share`
     share: float  # the weight of the sentence or turn that contains the key; 1 without such parts
     edited: bool  # True if an edit has replaced the weight
     seen: float  # the weight that the model used
@@ -47,7 +47,7 @@ class Number:
 
     @property
     def products(self) -> Tensor | None:
-        """`(d,)`: what the score adds up, before `scale`; None for a score that is not known here."""
+        """`(d,)`: the terms that the score sums, before `scale`; None for a score that is not known here."""
         if self.v is not None:
             return self.v * torch.tanh(self.query + self.key)
         return None if self.scale is None else self.query * self.key
@@ -111,8 +111,8 @@ class WeightBreakdown:
         if self.parts.numel() == 1:
             return self.number.numpy()
         rows = ", ".join(f"[{', '.join(f'{value:.9g}' for value in row)}]" for row in self.parts.tolist())
-        said = f"weights = np.array([{rows}])  # {' and '.join(self.of)}"
-        return ["import numpy as np", said, "weight = weights.sum(1).mean()"]
+        array = f"weights = np.array([{rows}])  # {' and '.join(self.of)}"
+        return ["import numpy as np", array, "weight = weights.sum(1).mean()"]
 
     @property
     def of(self) -> list[str]:
@@ -154,7 +154,7 @@ class RecordedSource:
         keys = range(column, column + 1) if self.key is None else self.key[column]
         return [query - self.before for query in queries], [*keys]
 
-    def opened(
+    def breakdown(
         self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None
     ) -> WeightBreakdown:
         """The weight of a cell, both counted from 0; `drawn` is what the map shows, by default what the model used.
@@ -171,26 +171,26 @@ class RecordedSource:
         queries = range(row, row + 1) if self.query is None else self.query[row]
         keys = range(column, column + 1) if self.key is None else self.key[column]
         share = 1.0 if self.within is None else self.within[column][1]
-        found: dict[tuple[int, int], list[Number]] = {}
+        numbers: dict[tuple[int, int], list[Number]] = {}
         missing: list[ConfigError] = []  # of the tokens of a word, some may have no such key
         for q, k in product(queries, keys):
             try:
-                found[q, k] = self._numbers(title, axes, q, k, row, column, share)
+                numbers[q, k] = self._numbers(title, axes, q, k, row, column, share)
             except ConfigError as error:
                 missing.append(error)
-        if not found:
+        if not numbers:
             raise missing[0]
-        heads = [*range(len(next(iter(found.values()))))] if self.head is None else [self.head]
-        seen = [[found[q, k][h].seen if (q, k) in found else 0.0 for k in keys] for h in heads for q in queries]
+        heads = [*range(len(next(iter(numbers.values()))))] if self.head is None else [self.head]
+        seen = [[numbers[q, k][h].seen if (q, k) in numbers else 0.0 for k in keys] for h in heads for q in queries]
         parts = torch.tensor(seen, dtype=torch.float64)
         rows = [f"head {h}" * (len(heads) > 1) + f" token {q}" * (len(queries) > 1) for h in heads for q in queries]
-        every = [found[q, k][h] for h in heads for q, k in product(queries, keys) if (q, k) in found]
-        number = max(every, key=lambda one: one.seen)
+        every = [numbers[q, k][h] for h in heads for q, k in product(queries, keys) if (q, k) in numbers]
+        number = max(every, key=lambda number: number.seen)
         whole = float(parts.sum(1).mean())
         drawn = whole if drawn is None else drawn
         if not abs(whole - drawn) <= _ROUNDING:
             raise SelfCheckError(f"{title}: the weight {whole:.9f} of cell {row}, {column} is drawn as {drawn:.9f}")
-        labels = tuple(one.strip() for one in rows), tuple(f"token {k}" for k in keys)
+        labels = tuple(label.strip() for label in rows), tuple(f"token {k}" for k in keys)
         sides = axes[0].labels[row], axes[1].labels[column]
         return WeightBreakdown(title, row, column, *sides, drawn, parts, labels, number)
 
@@ -230,32 +230,33 @@ ShownAttention = tuple[str, tuple[Axis, Axis], WeightSource | None, Tensor]
 """An attention by name, its axes, queries first, what its weights came from, and its weights `(query, key)`."""
 
 
-def open_one(found: Sequence[ShownAttention], query: int | str, key: int | str) -> WeightBreakdown:
-    """The weight of a cell of the only attention that is shown; see `RecordedSource.opened`.
+def break_down(attentions: Sequence[ShownAttention], query: int | str, key: int | str) -> WeightBreakdown:
+    """The weight of a cell of the only attention that is shown; see `RecordedSource.breakdown`.
 
     Raises:
         ConfigError: There is no such row or column; or no attention is shown, or several are.
     """
-    may = [(title, axes, opener, weights) for title, axes, opener, weights in found if opener is not None]
-    if not may:
+    recorded = [(title, axes, source, weights) for title, axes, source, weights in attentions if source is not None]
+    if not recorded:
         raise ConfigError(
             "no weight can be opened: this look shows no attention by itself (a rollout is a product of several)"
         )
-    if len(may) > 1:
-        names = "; ".join(title for title, *_ in may)
+    if len(recorded) > 1:
+        names = "; ".join(title for title, *_ in recorded)
         raise ConfigError(f"several attentions are shown, so choose one with mechanism, layer and head: {names}")
-    ((title, axes, opener, weights),) = may
-    row, column = (_position(given, name) for given, name in ((query, "row"), (key, "column")))
+    ((title, axes, source, weights),) = recorded
+    row, column = (_position(position, name) for position, name in ((query, "row"), (key, "column")))
     inside = 0 <= row < weights.shape[0] and 0 <= column < weights.shape[1]
-    opened: WeightBreakdown = opener.opened(title, axes, row, column, float(weights[row, column]) if inside else None)
-    return opened
+    drawn = float(weights[row, column]) if inside else None
+    breakdown: WeightBreakdown = source.breakdown(title, axes, row, column, drawn)
+    return breakdown
 
 
-def _position(given: int | str, name: str) -> int:
+def _position(position: int | str, name: str) -> int:
     try:
-        return int(given)
+        return int(position)
     except ValueError:
-        raise ConfigError(f"the {name} is '{given}'; give its number in the map, counted from 0") from None
+        raise ConfigError(f"the {name} is '{position}'; give its number in the map, counted from 0") from None
 
 
 _LISTED = 20
@@ -273,11 +274,11 @@ def _number(
     row, head, at, index = place
     source = row if record.source_of is None else int(record.source_of[row])
     query, keys, values = record.projected[row, head, at], record.prepared[source, head], record.value[source, head]
-    query, keys, values = (one.detach().double().cpu() for one in (query, keys, values))
-    one = torch.tensor([row], device=record.projected.device)
-    allowed = record.may(one)[0, head, at].cpu() > 0
-    given = record.pair_score.keywords if isinstance(record.pair_score, partial) else {}
-    scale, v = given.get("scale"), given.get("v")
+    query, keys, values = (tensor.detach().double().cpu() for tensor in (query, keys, values))
+    rows = torch.tensor([row], device=record.projected.device)
+    allowed = record.may(rows)[0, head, at].cpu() > 0
+    parameters = record.pair_score.keywords if isinstance(record.pair_score, partial) else {}
+    scale, v = parameters.get("scale"), parameters.get("v")
     v = None if v is None else v.detach().double().cpu()
     if v is not None:
         scores = torch.tanh(query + keys) @ v
@@ -287,12 +288,12 @@ def _number(
         scores = record.pair_score(record.projected[row, head, at : at + 1], record.prepared[source, head])[0]
         scores = scores.double().cpu()
     if record.parts is not None:
-        part_of, shares = record.parts
-        share *= float(shares[row, at, part_of[row, index]])
+        part_of, part_weights = record.parts
+        share *= float(part_weights[row, at, part_of[row, index]])
         allowed &= part_of[row].cpu() == part_of[row, index].cpu()
     softmax = torch.softmax(scores.masked_fill(~allowed, -torch.inf), 0) if allowed.any() else torch.zeros_like(scores)
     weight = share * float(softmax[index])
-    every = record.weights(one)[0, :, at, index].detach().double().cpu() * (share if record.parts is None else 1.0)
+    every = record.weights(rows)[0, :, at, index].detach().double().cpu() * (share if record.parts is None else 1.0)
     seen = float(every[head])
     size = float((v if v is not None else (query * keys[index]) * (scale or 1.0)).abs().sum())
     bound = _ROUNDING + 8 * torch.finfo(record.projected.dtype).eps * size

@@ -132,12 +132,12 @@ def paint(text: str, weight: float, signed: bool = False, grey: bool = False) ->
 
 
 def halves(upper: float | None, lower: float | None) -> str:
-    """One character in the colours of two weights, one above the other; None keeps the terminal's own background."""
+    """One character in the colours of two weights, one above the other; None keeps the terminal's background."""
     if upper is None and lower is None:
         return " "
     front, back, sign = (lower, None, "▄") if upper is None else (upper, lower, "▀")
     grounds = [(38, front), *([] if back is None else [(48, back)])]
-    codes = [f"\x1b[{kind};2;{';'.join(map(str, _channels(shade(one or 0.0, DARK))))}m" for kind, one in grounds]
+    codes = [f"\x1b[{kind};2;{';'.join(map(str, _channels(shade(weight or 0.0, DARK))))}m" for kind, weight in grounds]
     return f"{''.join(codes)}{sign}\x1b[0m"
 
 

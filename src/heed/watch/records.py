@@ -50,7 +50,7 @@ class AttentionRecord:
     causal: bool  # True if the future was masked
     offset: Tensor  # `(R,)`, absolute position of the first query
     context: Tensor  # `(R, H, Q, d_value)`, as the model computed it
-    given: Tensor | None  # `(R, H, Q, K)`, the weights if the call computed them all at once, or None
+    call_weights: Tensor | None  # `(R, H, Q, K)`, the weights if the call computed them all at once, or None
     edited: bool  # True if an edit changed the weights, which then cannot be recomputed
     dropout: float  # probability with which weights were dropped
     pair_score: PairScore  # scores from projected queries and prepared keys, with copied parameters
@@ -59,7 +59,7 @@ class AttentionRecord:
     # `(R, K)`, absolute position of each key, negative for padding; None if key k is at position k
     places: Tensor | None = None
     seen: Tensor | None = None  # `(R, K)`, True = the row may attend, in addition to the mask, or None
-    given_scores: Tensor | None = None  # `(R, H, Q, K)`, the scores if `pair_score` does not give all of them, or None
+    call_scores: Tensor | None = None  # `(R, H, Q, K)`, the scores if `pair_score` does not give all of them, or None
     formula: str = ""  # of the score
     output: Tensor | None = None  # `(R, Q, d_output)`, the contexts of the heads joined, or None
     # of weights within parts, the part of each key, `(R, K)`, and the weight of each part, `(R, Q, parts)`
@@ -126,8 +126,8 @@ class AttentionRecord:
 
     def scores(self, rows: Tensor | None = None) -> Tensor:
         """`(rows, H, Q, K)` before the softmax."""
-        if self.given_scores is not None:
-            return self.given_scores if rows is None else self.given_scores[rows]
+        if self.call_scores is not None:
+            return self.call_scores if rows is None else self.call_scores[rows]
         projected = self.projected if rows is None else self.projected[rows]
         return self.pair_score(projected, self._of(self.prepared, rows))
 
@@ -143,8 +143,8 @@ class AttentionRecord:
         Raises:
             SelfCheckError: With `check`, these weights do not give the context that the model computed.
         """
-        if self.given is not None and (self.edited or not check):
-            weights = self.given if rows is None else self.given[rows]
+        if self.call_weights is not None and (self.edited or not check):
+            weights = self.call_weights if rows is None else self.call_weights[rows]
         else:
             scores = self.scores(rows) if scores is None else scores
             weights = masked_softmax(scores, self.allowed(rows))
@@ -168,7 +168,7 @@ class AttentionRecord:
 
     def joined(self, later: Sequence[AttentionRecord]) -> AttentionRecord | None:
         """This call and those that continue it, as one; None unless all attend to the same keys in the same way."""
-        per_query = self.causal or self.given is not None or (self.mask is not None and self.mask.dim() == 3)
+        per_query = self.causal or self.call_weights is not None or (self.mask is not None and self.mask.dim() == 3)
         both = [self, *later]
         if per_query or any(record.prepared.shape != self.prepared.shape for record in later):
             return None

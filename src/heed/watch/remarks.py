@@ -1,14 +1,16 @@
-"""Remarks on maps: what holds for most of their rows, each with its number. The one definition for looks and heads.
+"""Remarks on maps: what holds for most of their rows, each with its number; looks and `heed heads` share them.
 
 Only rows that may attend to more than one key count: a row with a single key looks there whatever the model learned.
+`Hint` is a note of another kind: it names the options that show more.
 
 Source: Voita et al. 2019, arXiv:1905.09418, section 4 (heads by the relative position of their largest weight); Xiao
 et al. 2024, arXiv:2309.17453 (sinks); Clark et al. 2019, arXiv:1906.04341 (entropy, separators).
-Differs from them: a name needs half of the rows, and the share is always said.
+Differs from them: a name needs half of the rows, and the share is always printed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +21,7 @@ from heed.watch.maps import Map
 
 NEAR_UNIFORM = 0.95
 """Share of the largest possible entropy from which a map is nearly uniform."""
-MOST = 0.5
+MAJORITY = 0.5
 """Share of the rows that names a map by where they look, and of the weight that makes a key a sink."""
 SAME = 0.1
 """Mean total variation of the rows up to which a map is the same as that of the untrained network.
@@ -27,7 +29,7 @@ SAME = 0.1
 Of the heads of a translator and a classifier (Transformers of 2 and 3 layers, 260 and 150 updates), over 8 texts each,
 none was that near at the end (the nearest 0.16); after 13 and 15 updates 31 % and 65 % of them were.
 """
-FEWEST_ROWS = 3
+MIN_ROWS = 3
 """Maps with fewer rows that count have no remarks."""
 SEPARATORS = frozenset({"[SEP]", "</s>", "<eos>", "end"})
 """Labels of tokens between or after texts."""
@@ -60,21 +62,21 @@ def looks_at(map: Map) -> dict[str, Tensor]:
         return {}
     queries, best = torch.arange(len(weights), device=weights.device), weights.argmax(-1)
     single = (weights == weights.amax(-1, keepdim=True)).sum(-1) == 1
-    found = {"first": best == allowed.int().argmax(-1),
+    rows_by_kind = {"first": best == allowed.int().argmax(-1),
              "last": best == allowed.shape[1] - 1 - allowed.flip(-1).int().argmax(-1)}  # fmt: skip
     if weights.shape[0] == weights.shape[1]:
         earlier = map.query.labels[:-1] == map.key.labels[1:] != map.key.labels[:-1]
-        own = queries + 1 if earlier else queries  # the key that is the query's own token
-        found["same"] = best == own
+        same = queries + 1 if earlier else queries  # the key of the query's token
+        rows_by_kind["same"] = best == same
         if earlier or map.query.labels == map.key.labels:
-            found |= {"previous": best == own - 1, "next": best == own + 1}
+            rows_by_kind |= {"previous": best == same - 1, "next": best == same + 1}
     places = torch.tensor([label in SEPARATORS for label in map.key.labels], device=best.device)
     if bool(places.any()):
-        found["separator"] = places[best]
+        rows_by_kind["separator"] = places[best]
     if map.links is not None:
-        found["alignment"] = map.links.to(best.device).gather(1, best.unsqueeze(1)).squeeze(1)
+        rows_by_kind["alignment"] = map.links.to(best.device).gather(1, best.unsqueeze(1)).squeeze(1)
     rows = counted_rows(map) & single
-    return {name: at & rows for name, at in found.items()}
+    return {name: at & rows for name, at in rows_by_kind.items()}
 
 
 def entropy(map: Map) -> float:
@@ -82,40 +84,41 @@ def entropy(map: Map) -> float:
     rows, weights = counted_rows(map), map.weights.detach().double()
     if not bool(rows.any()):
         return 0.0
-    most = _allowed(map)[rows].sum(-1).double().log()
-    return float((-torch.xlogy(weights[rows], weights[rows]).sum(-1) / most).mean())
+    maximum = _allowed(map)[rows].sum(-1).double().log()
+    return float((-torch.xlogy(weights[rows], weights[rows]).sum(-1) / maximum).mean())
 
 
 def remarks(map: Map, spread: float | None = None) -> list[Remark]:
     """What holds for a map; empty where nothing does, and for gates and differences. `spread` is its known entropy."""
     rows = counted_rows(map)
     number = int(rows.sum())
-    found = []
+    result = []
     if map.untrained is not None and map.untrained <= SAME:
-        said = (
+        text = (
             f"same as untrained: its rows differ from the untrained network's by {map.untrained:.2f} (total variation)"
         )
-        found.append(Remark("same as untrained", map.untrained, said))
-    if not map.is_distribution or number < FEWEST_ROWS:
-        return found
+        result.append(Remark("same as untrained", map.untrained, text))
+    if not map.is_distribution or number < MIN_ROWS:
+        return result
     spread = entropy(map) if spread is None else spread
     if spread >= NEAR_UNIFORM:
-        said = f"near-uniform: its entropy is {spread:.2f} of the largest possible"
-        return [*found, Remark("near-uniform", spread, said)]
+        text = f"near-uniform: its entropy is {spread:.2f} of the largest possible"
+        return [*result, Remark("near-uniform", spread, text)]
     share, key = map.weights.detach().double()[rows].mean(0).max(0)
-    if float(share) >= MOST:
+    if float(share) >= MAJORITY:
         label = visible(map.key.labels[int(key)])
-        said = f"sink: {float(share):.2f} of the weight is on '{label}', {map.key.kind} {int(key) + 1}"
-        found.append(Remark("sink", float(share), said))
+        text = f"sink: {float(share):.2f} of the weight is on '{label}', {map.key.kind} {int(key) + 1}"
+        result.append(Remark("sink", float(share), text))
     for kind, at in looks_at(map).items():
         linked = rows if kind != "alignment" or map.links is None else rows & map.links.to(rows.device).any(-1)
         part = int((at & linked).sum()) / max(1, int(linked.sum()))
-        if kind in _SAID and part >= MOST:
-            found.append(Remark(kind, part, f"{_SAID[kind]}: {part:.2f} of the rows".format(kind=map.key.kind)))
-    return found
+        if kind in _TEXTS and part >= MAJORITY:
+            text = f"{_TEXTS[kind]}: {part:.2f} of the rows".format(kind=map.key.kind)
+            result.append(Remark(kind, part, text))
+    return result
 
 
-_SAID = {
+_TEXTS = {
     "previous": "looks at the previous {kind}",
     "next": "looks at the next {kind}",
     "same": "diagonal, looks at the same position",
@@ -125,3 +128,33 @@ _SAID = {
 
 def _allowed(map: Map) -> Tensor:
     return torch.ones_like(map.weights, dtype=torch.bool) if map.mask is None else map.mask
+
+
+# Notes that name options ---------------------------------------------------------------------------------------------
+
+
+class Hint(str):
+    """A note that names options, worded for the command line: "shown: ...; change with --layer and --head"."""
+
+    options: tuple[str, ...]
+    message: str
+
+    def __new__(cls, message: str, *options: str) -> Hint:
+        """The note: what is shown, and the options that change it."""
+        hint = super().__new__(cls, f"{message}; change with {_listed([f'--{name}' for name in options])}")
+        hint.message, hint.options = message, options
+        return hint
+
+    @property
+    def in_python(self) -> str:
+        """The note with the arguments of a method: "shown: ...; change with layer= and head="."""
+        return f"{self.message}; change with {_listed([f'{name}=' for name in self.options])}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])
+
+
+def worded(note: str, in_python: bool) -> str:
+    """A note for where it is shown."""
+    return note.in_python if in_python and isinstance(note, Hint) else str(note)

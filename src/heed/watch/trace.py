@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from heed.attention import watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError
-from heed.watch.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
+from heed.watch.edits import Edit, EditLike, GivenEdit, attention_of, edits_of, listing
 from heed.watch.maps import Axis, Map
 from heed.watch.numbers import RecordedSource
 from heed.watch.records import AttentionRecord, GateRecord, ObserveError, Series, TensorRecord
@@ -38,7 +38,7 @@ class Maps:
     scores: Tensor  # as the weights, before the softmax
     mask: Tensor  # as the weights, True = may attend
     context: Tensor  # `(batch, heads, query, d_value)`, or without heads; as the model computed it
-    openers: tuple[RecordedSource, ...] = ()  # for each entry, what its weights came from
+    weight_sources: tuple[RecordedSource, ...] = ()  # for each entry, the calls that its weights came from
 
     def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
         """The map of one entry with named axes, cut to the axes' lengths (the rest is padding).
@@ -49,7 +49,7 @@ class Maps:
             ShapeError: The axes are longer than the map.
         """
 
-        def one(tensor: Tensor) -> Tensor:
+        def selected(tensor: Tensor) -> Tensor:
             tensor = tensor[entry, ..., : len(query), : len(key)]
             if tensor.dim() == 2:
                 return tensor
@@ -60,19 +60,18 @@ class Maps:
         chosen = self.head if self.head is not None else head
         if chosen is None and self.weights.dim() == 4 and self.weights.shape[1] == 1:
             chosen = 0
-        mask = one(self.mask.float()) > 0
+        mask = selected(self.mask.float()) > 0
         # The mean over heads has no scores: the softmax of a mean is not the mean of the softmaxes.
-        scores = None if chosen is None and self.weights.dim() == 4 else one(self.scores)
-        opens = replace(self.openers[entry], head=chosen) if self.openers else None
-        return Map(
-            self.mechanism, self.layer, chosen, query, key, one(self.weights), scores, mask, caption, opens=opens
-        )
+        scores = None if chosen is None and self.weights.dim() == 4 else selected(self.scores)
+        source = replace(self.weight_sources[entry], head=chosen) if self.weight_sources else None
+        weights = selected(self.weights)
+        return Map(self.mechanism, self.layer, chosen, query, key, weights, scores, mask, caption, weight_source=source)
 
 
-class _Eagerly:
-    """Runs compiled models eagerly while a trace is open in any thread: the compiler has one stance for all threads.
+class _EagerStance:
+    """Runs compiled models eagerly while a trace is open in any thread.
 
-    If each trace restored the stance that it found, one that ends after another would leave that of the other.
+    The compiler's stance is process-wide, so it is reference-counted: the last trace to end restores it.
     """
 
     def __init__(self) -> None:
@@ -94,26 +93,26 @@ class _Eagerly:
                 self._stance = None
 
 
-_EAGERLY = _Eagerly()
+_EAGER_STANCE = _EagerStance()
 
 
 class Trace:
     """Records of a running model, in order of the calls; created by `trace` and `edit`."""
 
-    def __init__(self, model: nn.Module, edits: Sequence[Given], grad: bool, recorded: dict[str, nn.Module]) -> None:
+    def __init__(self, model: nn.Module, edits: Sequence[EditLike], grad: bool, recorded: dict[str, nn.Module]) -> None:
         edits = edits_of(edits)
         self._model = getattr(model, "_orig_mod", model)  # a compiled model wraps the real one
         self._recorded = {id(module): name for name, module in recorded.items()}
-        self._own = [GivenEdit(given) for given in edits]
-        self._edits = self._own
+        self._added_edits = [GivenEdit(item) for item in edits]
+        self._edits = self._added_edits
         self._edited = {id(module) for module in self._model.modules()} if edits else set()
         self._grad = grad
         self._outer: watch.Watcher | None = None
         self.attention_records: list[AttentionRecord] = []
         self.gate_records: list[GateRecord] = []
         self.tensor_records: list[TensorRecord] = []
-        for given in edits:
-            given.check(self._model)
+        for item in edits:
+            item.check(self._model)
 
     def __enter__(self) -> Trace:
         outer = watch.observer.current
@@ -122,7 +121,7 @@ class Trace:
         elif outer is not None:
             raise ObserveError("a trace is already open in this thread; leave its `with` block before opening another")
         self._outer = outer
-        _EAGERLY.__enter__()
+        _EAGER_STANCE.__enter__()
         watch.observer.current = self
         return self
 
@@ -130,10 +129,10 @@ class Trace:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         watch.observer.current = self._outer
-        _EAGERLY.__exit__()
+        _EAGER_STANCE.__exit__()
         if error is None:
-            for given in self._own:
-                given.check(self._model)
+            for tracked in self._added_edits:
+                tracked.check(self._model)
 
     # Called by modules ----------------------------------------------------------------------------------------
 
@@ -142,7 +141,7 @@ class Trace:
         if id(module) not in self._edited:
             return []
         assert isinstance(module, Attends)
-        return [given for given in self._edits if given.edit.applies(module.mechanism, module.layer)]
+        return [tracked for tracked in self._edits if tracked.edit.applies(module.mechanism, module.layer)]
 
     def attention(self, module: nn.Module, call: watch.AttentionCall) -> None:
         """Record a call of an attention module of the watched model."""
@@ -164,7 +163,7 @@ class Trace:
         return value
 
     def patches(self, cell: nn.Module) -> bool:
-        """False: a trace patches nothing; see `heed.watch.patching`."""
+        """False: a trace patches nothing; see `heed.watch.interventions`."""
         return False
 
     def state(self, cell: nn.Module, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -267,7 +266,7 @@ class Trace:
 def trace(
     model: nn.Module | HasModel,
     *,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
     grad: bool = False,
     mechanism: str | None = None,
     layer: int | None = None,
@@ -293,23 +292,23 @@ def trace(
     inner = getattr(model, "_orig_mod", model)
     if mechanism is None and layer is None:
         return Trace(model, edits, grad, dict(inner.named_modules()))
-    meant = {name: one for name, one in attention_of(inner).items() if mechanism in (None, one.mechanism)}
-    layers = sorted({one.layer for one in meant.values()})
+    meant = {name: module for name, module in attention_of(inner).items() if mechanism in (None, module.mechanism)}
+    layers = sorted({module.layer for module in meant.values()})
     number = layers[layer] if layer is not None and -len(layers) <= layer < 0 else layer
-    recorded: dict[str, nn.Module] = {name: one for name, one in meant.items() if number in (None, one.layer)}
+    recorded: dict[str, nn.Module] = {name: module for name, module in meant.items() if number in (None, module.layer)}
     if not recorded:
         asked = f"{mechanism or ''} attention {'' if layer is None else f'layer {layer}'}".strip()
         raise ConfigError(f"cannot record {asked}: the model has {listing(inner)}")
     return Trace(model, edits, grad, recorded)
 
 
-def edit(model: nn.Module | HasModel, *edits: Given | Sequence[Given]) -> Trace:
+def edit(model: nn.Module | HasModel, *edits: EditLike | Sequence[EditLike]) -> Trace:
     """Change attention weights inside the block without recording anything; otherwise like `trace`.
 
     `edits` are edits of `heed.watch.edits`, their data as JSON has it, or lists of them.
     """
-    given = [one for some in edits for one in ([some] if isinstance(some, Edit | Mapping | str) else some)]
-    return Trace(_module_of(model), given, grad=False, recorded={})
+    flat = [item for some in edits for item in ([some] if isinstance(some, Edit | Mapping | str) else some)]
+    return Trace(_module_of(model), flat, grad=False, recorded={})
 
 
 class HasModel(Protocol):
@@ -371,7 +370,7 @@ def rollout(seen: Trace, mechanism: str | None = None, layer: int = -1, entries:
     layers = sorted(number for name, number in seen.mechanisms() if name == mechanism)
     last = seen.maps(mechanism, layer, entries=[0]).layer  # if there is no such layer, the error lists the layers
     weights = []
-    for number in (one for one in layers if one <= last):
+    for number in (number for number in layers if number <= last):
         maps = seen.maps(mechanism, number, entries=entries)
         tokens, keys = maps.weights.shape[-2:]
         if tokens != keys:
@@ -386,6 +385,6 @@ def rollout(seen: Trace, mechanism: str | None = None, layer: int = -1, entries:
                 "learned (Abnar and Zuidema 2020 define rollout for encoders)"
             )
         weights.append(maps.weights)
-    if len({one.shape[-1] for one in weights}) > 1:
+    if len({layer_weights.shape[-1] for layer_weights in weights}) > 1:
         raise ObserveError("rollout needs layers over the same tokens; these layers differ in number of tokens")
     return rolled_out(weights)[-1]

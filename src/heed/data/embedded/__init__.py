@@ -77,13 +77,13 @@ def check_split(split: str, valid: tuple[str, ...] = SPLITS) -> None:
         raise DataError(f"unknown split '{split}'{suggest(split, valid)}")
 
 
-def check_range(name: str, value: tuple[int, int], least: int, most: int | None = None) -> None:
+def check_range(name: str, value: tuple[int, int], minimum: int, maximum: int | None = None) -> None:
     """Refuse a range `(min, max)`, the value of a field, that is not `least <= min <= max <= most`.
 
     Raises:
         DataError: The range is invalid; the message names the field.
     """
     first, last = value
-    if not least <= first <= last or (most is not None and last > most):
-        bound = f"min <= max <= {most}" if most is not None else "min <= max"
-        raise DataError(f"{name} is ({first}, {last}), expected (min, max) with {least} <= {bound}")
+    if not minimum <= first <= last or (maximum is not None and last > maximum):
+        bound = f"min <= max <= {maximum}" if maximum is not None else "min <= max"
+        raise DataError(f"{name} is ({first}, {last}), expected (min, max) with {minimum} <= {bound}")

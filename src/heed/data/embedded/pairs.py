@@ -47,7 +47,7 @@ class DigitSource(PairSource):
         """
         if kind not in ("copy", "reverse"):
             raise DataError(f"unknown kind '{kind}' of digit strings{suggest(kind, ('copy', 'reverse'))}")
-        check_range("length", length, least=1)
+        check_range("length", length, minimum=1)
         self.kind, self.length, self.seed = kind, length, seed
 
     def stream(self, split: Split) -> Iterator[Pair]:
@@ -207,8 +207,8 @@ class DateSource(PairSource):
                 empty.
         """
         self.joined = (joined, joined) if isinstance(joined, int) else joined
-        check_range("joined", self.joined, least=1)
-        check_range("years", years, least=1000, most=9999)
+        check_range("joined", self.joined, minimum=1)
+        check_range("years", years, minimum=1000, maximum=9999)
         _check("styles", styles, "style", STYLES)
         _check("languages", languages, "language", (*LANGUAGES, *UNSEEN))
         self.unseen = tuple(code for code in UNSEEN if code not in languages) if unseen is None else tuple(unseen)
@@ -218,9 +218,9 @@ class DateSource(PairSource):
             raise DataError(f"language '{both[0]}' is in both 'languages' and 'unseen'")
         self.languages, self.styles, self.years, self.seed = tuple(languages), tuple(styles), years, seed
         trained = {code: self._read(code) for code in languages}
-        known = {writer.date_format for writer in _writers(trained)}
-        self._trained, self._held_out = trained, {code: self._read(code, known) for code in self.unseen}
-        every = {writer.date_format for one in (self._trained, self._held_out) for writer in _writers(one)}
+        formats_trained = {writer.date_format for writer in _writers(trained)}
+        self._trained, self._held_out = trained, {code: self._read(code, formats_trained) for code in self.unseen}
+        every = {writer.date_format for writers in (self._trained, self._held_out) for writer in _writers(writers)}
         self._numeric = [date_format for date_format in every if date_format.is_numeric]
         self._dates: dict[Split, list[datetime.date]] = {split: [] for split in SPLITS}
         first, last = datetime.date(years[0], 1, 1), datetime.date(years[1], 12, 31)
@@ -228,7 +228,7 @@ class DateSource(PairSource):
             self._dates[split_of(date.isoformat())].append(date)
 
     def __str__(self) -> str:
-        locales = sum(len(own) for found in (self._trained, self._held_out) for own in found.values())
+        locales = sum(map(len, (*self._trained.values(), *self._held_out.values())))
         return f"{len(self.languages) + len(self.unseen)} languages, {locales} locales that write dates differently"
 
     def stream(self, split: DateSplit) -> Iterator[Pair]:
@@ -250,7 +250,7 @@ class DateSource(PairSource):
         if date.day > 12 or date.day == date.month or not date_format.is_numeric:
             return False
         text, other = date_format.write(date)[0], date.replace(month=date.day, day=date.month)
-        return any(one.write(other)[0] == text for one in self._numeric)
+        return any(numeric.write(other)[0] == text for numeric in self._numeric)
 
     def _draw(self, rng: Random, by_locale: list[list[_Writer]], dates: Sequence[datetime.date]) -> Pair:
         writer = rng.choice(rng.choice(by_locale))
@@ -267,23 +267,24 @@ class DateSource(PairSource):
             source, target = source + text, target + date.isoformat()
         return Pair(source, target, tuple(links), writer.origin)
 
-    def _read(self, language: str, known: Iterable[DateFormat] = ()) -> list[list[_Writer]]:
-        """The locales of a language that write dates differently, the plain one first, without the `known` formats."""
-        kept: dict[tuple[tuple[Style, DateFormat], ...], list[_Writer]] = {}
+    def _read(self, language: str, excluded: Iterable[DateFormat] = ()) -> list[list[_Writer]]:
+        """The locales of a language that write dates differently, the plain one first, without `excluded` formats."""
+        writers: dict[tuple[tuple[Style, DateFormat], ...], list[_Writer]] = {}
         for locale, each in formats().items():
             if locale.split("_")[0] == language:
-                new = tuple((style, each[style]) for style in self.styles if style in each and each[style] not in known)
+                usable = [style for style in self.styles if style in each and each[style] not in excluded]
+                new = tuple((style, each[style]) for style in usable)
                 if new:
-                    kept.setdefault(new, [_Writer(f"dates:{locale}:{style}", written) for style, written in new])
-        return list(kept.values())
+                    writers.setdefault(new, [_Writer(f"dates:{locale}:{style}", written) for style, written in new])
+        return list(writers.values())
 
 
 def _moved(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by
 
 
-def _writers(found: _Writers) -> Iterator[_Writer]:
-    return (writer for by_locale in found.values() for by_style in by_locale for writer in by_style)
+def _writers(writers: _Writers) -> Iterator[_Writer]:
+    return (writer for by_locale in writers.values() for by_style in by_locale for writer in by_style)
 
 
 def _check(field: str, values: Sequence[str], what: str, valid: Sequence[str]) -> None:

@@ -68,7 +68,7 @@ def draw_documents(split: Split, count: int, sentences: tuple[int, int], seed: i
     Raises:
         DataError: `sentences` is not a range.
     """
-    check_range("sentences", sentences, least=1)
+    check_range("sentences", sentences, minimum=1)
     rng = Random(f"{seed}:{split}")
     drawn = (_draw_document(rng, sentences) for _ in endless())
     return list(islice((document for document in drawn if split_of(document.text.text) == split), count))
@@ -101,21 +101,21 @@ def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) 
     With `mirrored`, sentences are reversed, so that the word before Teddy decides.
     """
     rng = Random(f"{seed}:{split}")
-    made: list[Sentence] = []
-    while len(made) < count:
+    sentences: list[Sentence] = []
+    while len(sentences) < count:
         beginning = " ".join(part for name in ("when", "who", "says", "that") if (part := rng.choice(_TEDDY[name])))
         if split_of(beginning) == split:
-            made += pair_of(beginning, rng)
-    return [_from_its_end(sentence) for sentence in made[:count]] if mirrored else made[:count]
+            sentences += pair_of(beginning, rng)
+    return [_from_its_end(sentence) for sentence in sentences[:count]] if mirrored else sentences[:count]
 
 
 def pair_of(beginning: str, rng: Random) -> tuple[Sentence, Sentence]:
     """Two sentences that begin alike: in the first Teddy is a person, in the second not."""
-    said = [*beginning.split(), TEDDY]
-    person = [*said, rng.choice(_TEDDY["surnames"]), *rng.choice(_TEDDY["of_people"]).split()]
-    thing = [*said, rng.choice(_TEDDY["bears"]), *rng.choice(_TEDDY["of_bears"]).split()]
+    beginning_words = [*beginning.split(), TEDDY]
+    person = [*beginning_words, rng.choice(_TEDDY["surnames"]), *rng.choice(_TEDDY["of_people"]).split()]
+    thing = [*beginning_words, rng.choice(_TEDDY["bears"]), *rng.choice(_TEDDY["of_bears"]).split()]
     tags = ["O"] * len(person)
-    tags[len(said) - 1 : len(said) + 1] = ["B-person", "I-person"]
+    tags[len(beginning_words) - 1 : len(beginning_words) + 1] = ["B-person", "I-person"]
     return (
         Sentence(tuple(person), tuple(tags), "teddy:person"),
         Sentence(tuple(thing), ("O",) * len(thing), "teddy:thing"),
@@ -165,18 +165,18 @@ def distribution(prompt: str) -> dict[str, float]:
     Raises:
         DataError: The grammar has no such prompt.
     """
-    known = _activities()
-    if prompt not in known:
-        raise DataError(f"the grammar of meals has no prompt '{prompt}'{suggest(prompt, known)}")
-    return dict(zip(_MEALS["choices"][known[prompt]], PROBABILITIES, strict=True))
+    activities = _activities()
+    if prompt not in activities:
+        raise DataError(f"the grammar of meals has no prompt '{prompt}'{suggest(prompt, activities)}")
+    return dict(zip(_MEALS["choices"][activities[prompt]], PROBABILITIES, strict=True))
 
 
 def draw_meals(split: Split, count: int, seed: int) -> list[Document]:
     """Draw the first `count` sentences of a split: a uniformly drawn prompt, and a choice drawn by its probability."""
-    rng, known = Random(f"{seed}:{split}"), prompts(split)
+    rng, all_prompts = Random(f"{seed}:{split}"), prompts(split)
     drawn = []
     for _ in range(count):
-        prompt = rng.choice(known)
+        prompt = rng.choice(all_prompts)
         choice = rng.choices(list(distribution(prompt)), PROBABILITIES)[0]
         drawn.append(Document(f"{prompt} {choice}", f"meals:{_activities()[prompt]}"))
     return drawn

@@ -36,7 +36,7 @@ def no_advice(looks_like: str, path: Path) -> str:
 
 
 class Content(NamedTuple):
-    """What a file contains: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and the evidence."""
+    """The content of a file: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and the evidence."""
 
     kind: str
     why: str
@@ -44,7 +44,7 @@ class Content(NamedTuple):
 
 
 def content_of(head: Head) -> Content | None:
-    """What the beginning of a file looks like."""
+    """The probable content of a file, by its beginning; None if it is unclear."""
     lines = head.filled
     if len(lines) < _FEW:
         return None
@@ -88,12 +88,12 @@ class FirstWords(NamedTuple):
         """Count them."""
         words = [line.split() for line in lines if line.strip()]
         counts = Counter(line[0] for line in words)
-        rests = [set(map(_bare, line[1:])) for line in words]
-        texts = Counter(word for rest in rests for word in rest)
-        own = Counter(line[0] for line, rest in zip(words, rests, strict=True) if _bare(line[0]) in rest)
+        after = [set(map(_bare, line[1:])) for line in words]
+        texts = Counter(word for others in after for word in others)
+        repeated = Counter(line[0] for line, others in zip(words, after, strict=True) if _bare(line[0]) in others)
         inside = sum(count for word, count in counts.items() if texts[_bare(word)])
         common = sum(
-            count * (texts[_bare(word)] - own[word]) / max(1, len(words) - count) for word, count in counts.items()
+            count * (texts[_bare(word)] - repeated[word]) / max(1, len(words) - count) for word, count in counts.items()
         )
         singles, size = sum(count == 1 for count in counts.values()), max(1, len(words))
         return cls(len(words), len(counts), singles, inside / size, common / size)
@@ -169,5 +169,5 @@ def picture_in(path: Path) -> str:
         files = [Path(path, *parts) for parts in islice(inside, _LOOKED_AT)]
     except DataError:  # reading the folder reports why
         return ""
-    found = [file for file in files if is_picture(file.name) or (os.path.isfile(file) and is_idx(file))]
-    return str(found[0]) if 2 * len(found) > len(files) else ""
+    pictures = [file for file in files if is_picture(file.name) or (os.path.isfile(file) and is_idx(file))]
+    return str(pictures[0]) if 2 * len(pictures) > len(files) else ""

@@ -21,7 +21,7 @@ from typing import Any
 from heed.data.columns import Column
 from heed.data.examples import Conversation, is_empty
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import Held, Reader
+from heed.data.readers import PythonExamples, Reader
 from heed.data.tables import Head, Items, JsonTable, Row, characters_of, described, has_items
 from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest
@@ -40,10 +40,10 @@ _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": ".
 def conversation_reader(data: Any, again: bool = False) -> Reader[Conversation]:
     """The reader of conversations for a `data` section, which reads only `data.first` of a split, unless `again`."""
     lists = ((getattr(data, split), getattr(data.first, split)) for split in ("valid", "test", "train"))
-    most = {tuple(files): count for files, count in lists if isinstance(files, list)}
+    counts = {tuple(files): count for files, count in lists if isinstance(files, list)}
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Conversation]:
-        count = None if again else most.get(tuple(files))
+        count = None if again else counts.get(tuple(files))
         if count is not None:
             findings.remark(f"only the first {count:,} conversations are read (data.first)")
         return islice(read_conversations(files, data, findings), count)
@@ -66,11 +66,11 @@ def read_conversations(
     columns = data.columns
     for path in map(Path, files):
         if ending_of(path) in (".jsonl", ".json"):
-            yield from JsonTable(path, findings).made(partial(conversation_of, columns=columns))
-        elif (given := _separator(path, findings) if data.separator is None else data.separator) == "":
+            yield from JsonTable(path, findings).usable(partial(conversation_of, columns=columns))
+        elif (separator := _separator(path, findings) if data.separator is None else data.separator) == "":
             yield from _paragraphs(path, findings)
         else:
-            yield from _lines(path, columns.turns, given, findings)
+            yield from _lines(path, columns.turns, separator, findings)
 
 
 def conversation_of(row: Row, columns: Any, where: str = "") -> Conversation | None:
@@ -86,7 +86,7 @@ def conversation_of(row: Row, columns: Any, where: str = "") -> Conversation | N
     if isinstance(value, Conversation) or (row.blank and isinstance(row.table, JsonTable)):
         return value  # type: ignore[no-any-return]  # None for a blank line
     if isinstance(value, Mapping):
-        lists = [name for name, one in value.items() if isinstance(one, list | tuple)]
+        lists = [name for name, cell in value.items() if isinstance(cell, list | tuple)]
         usual = [*(name for name in TURNS_NAMES if name in lists), *(lists if len(lists) == 1 else TURNS_NAMES)]
         name = _field(value, columns.turns, usual)
         if name is None:
@@ -101,7 +101,7 @@ def conversation_of(row: Row, columns: Any, where: str = "") -> Conversation | N
     first = value[0] if isinstance(row.table, JsonTable) and value else None
     if isinstance(first, Mapping) and _field(first, columns.speaker, SPEAKER_NAMES) is None:
         of_text = _field(first, columns.text, TEXT_NAMES)
-        others = ", ".join(repr(field) for field, one in first.items() if field != of_text and isinstance(one, str))
+        others = ", ".join(repr(name) for name, cell in first.items() if name != of_text and isinstance(cell, str))
         if others:
             row.table.findings.remark(
                 f"{row.table.name}: no field of the turns has a usual name for the speaker (other fields: {others}); "
@@ -113,11 +113,11 @@ def conversation_of(row: Row, columns: Any, where: str = "") -> Conversation | N
 def _conversation(turns: Iterable[tuple[str, str]], row: Row) -> Conversation:
     """The conversation of turns with their speakers, without the blank ones, which are counted."""
     every = [(" ".join(text.split()), speaker) for text, speaker in turns]
-    kept = [one for one in every if not is_empty(one[0])]
-    if len(kept) < len(every):
-        row.note("blank turns, left out", "turn", len(every) - len(kept))
-    speakers = tuple(speaker for _, speaker in kept)
-    return Conversation(tuple(text for text, _ in kept), speakers if any(speakers) else (), row.origin)
+    filled = [turn for turn in every if not is_empty(turn[0])]
+    if len(filled) < len(every):
+        row.note("blank turns, left out", "turn", len(every) - len(filled))
+    speakers = tuple(speaker for _, speaker in filled)
+    return Conversation(tuple(text for text, _ in filled), speakers if any(speakers) else (), row.origin)
 
 
 def object_of(conversation: Conversation, columns: Any) -> dict[str, Any]:
@@ -129,16 +129,16 @@ def object_of(conversation: Conversation, columns: Any) -> dict[str, Any]:
     return {turns: [{columns.speaker or "speaker": who, columns.text or "text": text} for who, text in pairs]}
 
 
-def _field(one: Mapping[str, Any], given: Column, usual: Iterable[str]) -> str | None:
-    """The name of a field of an object: the given one, else the first usual one; None if it has none of them."""
-    return next((name for name in ((given,) if isinstance(given, str) else usual) if name in one), None)
+def _field(fields: Mapping[str, Any], column: Column, usual: Iterable[str]) -> str | None:
+    """The name of a field of an object: that of `column`, else the first usual one; None if it has none of them."""
+    return next((name for name in ((column,) if isinstance(column, str) else usual) if name in fields), None)
 
 
-def _no_field(one: Mapping[str, Any], columns: Any, part: str) -> str:
-    """What an object lacks that has no field for a part of a conversation, for messages."""
-    if isinstance(given := getattr(columns, part), str):
-        return f"no field '{given}'{suggest(given, one)}"
-    fields = f"(fields: {', '.join(map(repr, one)) or 'none'}); set data.columns.{part} to the name of its field"
+def _no_field(values: Mapping[str, Any], columns: Any, part: str) -> str:
+    """Message about the missing field of an object for a part of a conversation."""
+    if isinstance(column := getattr(columns, part), str):
+        return f"no field '{column}'{suggest(column, values)}"
+    fields = f"(fields: {', '.join(map(repr, values)) or 'none'}); set data.columns.{part} to the name of its field"
     return f"no field with a usual name for the {part} {fields}"
 
 
@@ -181,7 +181,7 @@ def _lines(path: Path, turns: Column, separator: str, findings: Findings) -> Ite
             line = cells[column]
         return _conversation(((turn, "") for turn in line.split(separator) if turn.strip()), row)
 
-    return Items.lines(path, findings).made(conversation)
+    return Items.lines(path, findings).usable(conversation)
 
 
 def _separator(path: Path, findings: Findings) -> str:
@@ -205,14 +205,14 @@ def _separator(path: Path, findings: Findings) -> str:
 
 def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
     """A turn in each line; an empty line ends a conversation."""
-    usable = Items.lines(path, findings).made(lambda row: (row.origin, row.object()))
-    for filled, group in groupby(usable, key=lambda one: bool(one[1].strip())):
+    usable = Items.lines(path, findings).usable(lambda row: (row.origin, row.object()))
+    for filled, group in groupby(usable, key=lambda line: bool(line[1].strip())):
         (origin, _), *_ = lines = list(group)
         if filled:
             yield Conversation(tuple(" ".join(line.split()) for _, line in lines), (), origin)
 
 
-def hold_conversations(data: Any, split: str, columns: Any, findings: Findings) -> Held[Conversation]:
+def conversations_from_python(data: Any, split: str, columns: Any, findings: Findings) -> PythonExamples[Conversation]:
     """Conversations passed in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
 
     Raises:
@@ -220,4 +220,5 @@ def hold_conversations(data: Any, split: str, columns: Any, findings: Findings) 
     """
     if isinstance(data, str | bytes | Mapping) or not has_items(data):
         raise DataError(f"{split} is {described(data)}, expected a list of conversations, each a list of turns")
-    return Held(Items(data, findings, "", f"{split}[", "]").made(partial(conversation_of, columns=columns)), findings)
+    items = Items(data, findings, "", f"{split}[", "]")
+    return PythonExamples(items.usable(partial(conversation_of, columns=columns)), findings)

@@ -35,14 +35,14 @@ from heed.data.examples import Example, Role
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import Reader, table_reader
 from heed.data.splits import Splits, open_splits
-from heed.data.tables import FORMATS, Field, HeldTable, Row, Table
+from heed.data.tables import FORMATS, Field, PythonTable, Row, Table
 from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 
 _LARGEST = 1 << 29
 """Most characters of one document: a corpus file has 2 GiB for each, and a character up to 4 bytes."""
-_HELD = 1 << 30
+_IN_MEMORY = 1 << 30
 """Bytes of files, unpacked, above which documents are kept on disk, however few they are."""
 _MUCH = 0.4
 """Held-out share of the text above which there is a warning."""
@@ -73,13 +73,13 @@ def document_reader(data: Any) -> Reader[Document]:
         DataError: (while reading) A file is missing, empty, cut off, not text, or changes while it is read; a line is
             bad and not skipped; a document has more than 2 ** 29 characters; or several columns could be the texts.
     """
-    given = getattr(getattr(data, "columns", None), "text", None)
+    column = getattr(getattr(data, "columns", None), "text", None)
     kind, separator = getattr(data, "format", "auto"), getattr(data, "separator", None)
     separator = None if separator is None else separator.strip()  # "" for an empty line
 
-    def text_of(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
-        found = pick_text(facts)
-        return found if isinstance(found, str) else {"text": found.name}
+    def text_of(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
+        column = pick_text(facts)
+        return column if isinstance(column, str) else {"text": column.name}
 
     def source(path: Path, findings: Findings) -> Iterator[Table | Document]:
         root = path if os.path.isdir(path) else None
@@ -93,12 +93,12 @@ def document_reader(data: Any) -> Reader[Document]:
             elif form == "lines":
                 yield from _lines(file, root, name, findings)
             else:
-                table = Table.open(file, findings, ("text" if given is None else given,), form)
+                table = Table.open(file, findings, ("text" if column is None else column,), form)
                 table.name, table.hint = name, "; data.format=text reads the whole file as one document"
                 yield table
 
     def choose(table: Table, again: bool) -> str:
-        return table.choose([Field("text", given)], None if isinstance(table, HeldTable) else text_of, trained=again)
+        return table.choose([Field("text", column)], None if isinstance(table, PythonTable) else text_of, trained=again)
 
     return table_reader(Document, choose, _document, source)
 
@@ -115,17 +115,17 @@ def _document(row: Row) -> Document:
 
 def _files_below(folder: Path, findings: Findings) -> list[Path]:
     """The files of a folder and its subfolders, sorted by path."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
         if path.name.startswith("."):
             findings.note("hidden files and folders, left out", folder, path.name, unit="name")
         elif os.path.isdir(path):
-            found += _files_below(path, findings)
+            files += _files_below(path, findings)
         elif os.path.isfile(path):
-            found.append(path)
+            files.append(path)
         else:
             findings.note("not a regular file, left out", folder, path.name, unit="file")
-    return found
+    return files
 
 
 def _texts(path: Path, root: Path | None, name: str, separator: str | None, findings: Findings) -> Iterator[Document]:
@@ -161,8 +161,8 @@ def _lines(path: Path, root: Path | None, name: str, findings: Findings) -> Iter
     return findings.usable(lines, lambda numbered: Document(unless_bad(numbered[1]), f"{name}:{numbered[0]}"))
 
 
-def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = None) -> Splits[Document]:
-    """The documents of every split, from a `data` section or as `given`.
+def open_documents(data: Any, examples: Mapping[str, Sequence[Document]] | None = None) -> Splits[Document]:
+    """The documents of every split, from a `data` section or as `examples`.
 
     If all training data is one document and `data.valid` is not given, the last share `data.held_out` of it is the
     validation set, from character int(n * (1 - held_out)).
@@ -174,10 +174,10 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
     # Fields that do not decide what is read are set to defaults, so that runs that differ in them share the cache.
     reading = {*Source.model_fields, "format", "columns", "separator", "in_memory"}
     fields = type(data).model_fields.items()
-    plain = {name: one.get_default(call_default_factory=True) for name, one in fields if name not in reading}
+    plain = {name: field.get_default(call_default_factory=True) for name, field in fields if name not in reading}
     section = data.model_copy(update=plain)
-    is_hub = given is None and data.origin == "hub"
-    if given is None and not is_hub and bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
+    is_hub = examples is None and data.origin == "hub"
+    if examples is None and not is_hub and bytes_of(data.train) > _IN_MEMORY and hasattr(data, "in_memory"):
         section = section.model_copy(update={"in_memory": 0})
 
     def halve(whole: Document) -> tuple[Document, Document, str]:
@@ -196,10 +196,11 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
         )
         return replace(whole, text=whole.text[:cut]), replace(whole, text=whole.text[cut:]), remark
 
-    splits = open_splits(section, document_reader(section), given, None if is_hub else halve)
-    held, rest = (_num_bytes(splits.examples[split]) for split in ("valid", "train"))
-    if given is None and not isinstance(data.valid, list) and held > _MUCH * (held + rest):
-        what = f"{len(splits.examples['valid']):,} held-out documents contain {held / (held + rest):.0%} of the text"
+    splits = open_splits(section, document_reader(section), examples, None if is_hub else halve)
+    num_valid, num_train = (_num_bytes(splits.examples[split]) for split in ("valid", "train"))
+    if examples is None and not isinstance(data.valid, list) and num_valid > _MUCH * (num_valid + num_train):
+        share = f"{num_valid / (num_valid + num_train):.0%}"
+        what = f"{len(splits.examples['valid']):,} held-out documents contain {share} of the text"
         splits.remarks.append(f"warning: the {what}; name validation files, or cut long files with data.separator")
     return splits
 
@@ -212,7 +213,7 @@ def _num_bytes(documents: Sequence[Document]) -> int:
 
 # Documents as numbers
 
-_TOGETHER = 1 << 22
+_CHUNK_CHARACTERS = 1 << 22
 """Characters that are encoded at once, or one document."""
 
 
@@ -280,7 +281,7 @@ def encode_documents(
         for document in documents:
             texts.append(document.text)
             size += len(document.text)
-            if size > _TOGETHER:
+            if size > _CHUNK_CHARACTERS:
                 yield rows(texts)
                 texts, size = [], 0
         if texts:
@@ -289,7 +290,7 @@ def encode_documents(
     def rows(texts: list[str]) -> list[Any]:
         return [[part.astype(kind) for part, kind in zip(parts, kinds, strict=True)] for parts in encode(texts)]
 
-    worth = tokenizer.unit not in ("character", "byte")
+    cacheable = tokenizer.unit not in ("character", "byte")
     settings["tokenizer"] = tokenizer.text
-    corpus = corpus_of(documents, encoded, kinds, lambda rows: rows, worth, **settings)
+    corpus = corpus_of(documents, encoded, kinds, lambda rows: rows, cacheable, **settings)
     return np.array(corpus.offsets[:, 0]), *corpus.values

@@ -71,8 +71,8 @@ class Feature:
             values = cells.fillna(self.median).to_numpy(np.float64)
             return np.stack([values, missing.astype(float)], axis=1) if self.gaps else values[:, None]
         texts = np.where(missing, _NONE, as_texts(cells))
-        known = np.isin(texts.astype(str), self.categories)
-        texts = np.where(known, texts, _OTHER).astype(str)
+        is_category = np.isin(texts.astype(str), self.categories)
+        texts = np.where(is_category, texts, _OTHER).astype(str)
         return np.asarray(texts[:, None] == np.array(self.categories), np.float64)
 
 
@@ -86,13 +86,13 @@ class Features:
     def of(cls, rows: Rows) -> tuple[Features, list[str]]:
         """Fitted to the training rows; and remarks on columns that are left out."""
         features = [Feature.of(name, rows.cells[name]) for name in rows.columns]
-        said = [
+        remarks = [
             f"column '{feature.name}' has {rows.cells[feature.name].nunique():,} values and none of them "
             f"{_RARE} times: left out"
             for feature in features
             if feature.categories == (_OTHER,)
         ]
-        return cls(tuple(feature for feature in features if feature.categories != (_OTHER,))), said
+        return cls(tuple(feature for feature in features if feature.categories != (_OTHER,))), remarks
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,13 +115,12 @@ class Features:
         return replace(rows, values=np.concatenate(parts, axis=1) if parts else np.empty((len(rows), 0)))
 
     def lines(self) -> list[str]:
-        """What was made of columns that are not just numbers, for people."""
-        made = [f for f in self.columns if f.categories is not None]
+        """The encoding of columns that are not just numbers, for people."""
         gaps = [f"'{f.name}' ({f.median:g})" for f in self.columns if f.gaps]
         lines = [
             f"column '{f.name}': {len(f.categories)} categories ({', '.join(f.categories[:4])}"
             f"{', ...' if len(f.categories) > 4 else ''})"
-            for f in made
+            for f in self.columns
             if f.categories is not None
         ]
         return lines + (["missing numbers are the median of the training rows: " + ", ".join(gaps)] if gaps else [])
@@ -134,10 +133,11 @@ def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 def constant_lines(columns: Sequence[str], values: NDArray[np.float64]) -> list[str]:
     """A warning if columns are constant in the training rows, with the first of them."""
-    found = np.flatnonzero(constants(values)).tolist()
-    some = ", ".join(f"'{columns[n]}' ({values[0, n]:.6g})" for n in found[:_NAMED]) + ", ..." * (len(found) > _NAMED)
-    what = f"warning: {counted(len(found), 'column')} with one value in all training rows: {some}"
-    return [f"{what}; nothing can be learned from these, and data.columns can leave them out"] if found else []
+    constant = np.flatnonzero(constants(values)).tolist()
+    named = ", ".join(f"'{columns[n]}' ({values[0, n]:.6g})" for n in constant[:_NAMED])
+    named += ", ..." * (len(constant) > _NAMED)
+    what = f"warning: {counted(len(constant), 'column')} with one value in all training rows: {named}"
+    return [f"{what}; nothing can be learned from these, and data.columns can leave them out"] if constant else []
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def save(path: Path, values: Any) -> None:
 
 
 def load(path: Path, kind: type[T]) -> T:
-    """What was saved.
+    """Read what `save` wrote.
 
     Raises:
         RunError: The file is missing or damaged.

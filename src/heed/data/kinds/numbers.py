@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_float, is_number, label_of, listing, shown, some
 from heed.data.corpus import label_sets_in
-from heed.data.examples import LABEL, TOGETHER, VALUE, Example, Hashes, Kept, LabelSet, hashes_of
+from heed.data.examples import CHUNK, LABEL, VALUE, Example, HashedExamples, Hashes, LabelSet, hashes_of
 from heed.data.findings import Findings
-from heed.data.tables import CsvTable, Field, HeldTable, Table, characters_of, described, has_items, values_of
+from heed.data.tables import CsvTable, Field, PythonTable, Table, characters_of, described, has_items, values_of
 from heed.data.tables import Row as TableRow
 from heed.data.text_files import ending_of
 from heed.errors import DataError, counted, nearest, suggest
 
-Wanted = Sequence[int | str] | None
+Columns = Sequence[int | str] | None
 """Columns by name or by number from 0; None for all but the label and counters of rows."""
 _LABELS = ("label", "labels", "class", "target", "species", "quality", "outcome", "diagnosis", "variety")
 """Usual names of columns of labels."""
@@ -46,7 +46,7 @@ _GROUPED = {False: r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", True: r"[-+]?\d{1,3}(?:
 _LIKE = "|".join(
     (r"[-+]?(?:\d[\d_]*[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?", r"[-+]?(?:inf|Inf|infinity|Infinity)", *_GROUPED.values())
 )
-"""What looks like a number, read or not."""
+"""Texts that look like numbers, whether they can be read or not."""
 _MOSTLY = 0.9
 """Share of the cells that look like numbers from which a column is one of numbers."""
 LARGEST = 1e150
@@ -68,20 +68,20 @@ class Row(Example):
 
 
 @dataclass(frozen=True)
-class Rows(Kept[Row]):
+class Rows(HashedExamples[Row]):
     """Rows of named columns with their labels (or none).
 
     `cells` has columns of float64 (missing values are NaN), and columns of other values; its index tells the file and
     the line of each row, or its number in data passed in Python. `values` are numbers made of the cells, `(rows,
     columns of the model)`, once a task has fitted how. `split` names the data in messages, `label_name` is the column
-    of the labels, and `said` are remarks on what was recognised and left out.
+    of the labels, and `remarks` are on what was recognised and left out.
     """
 
     cells: pd.DataFrame
     labels: tuple[str, ...]
     split: str = ""
     label_name: str = ""
-    said: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class Rows(Kept[Row]):
 
     @property
     def hashes(self) -> Hashes:
-        parts = (self._tuples(slice(start, start + TOGETHER)) for start in range(0, len(self), TOGETHER))
+        parts = (self._tuples(slice(start, start + CHUNK)) for start in range(0, len(self), CHUNK))
         values = [hashes_of(json.dumps(row).encode() for row in part) for part in parts]  # as `Row.keys`
         labels = hashes_of(label.encode() for label in self.labels or [""] * len(self))
         return np.stack([np.concatenate(values), labels], axis=1)
@@ -153,21 +153,21 @@ class Rows(Kept[Row]):
         return replace(self, cells=self.cells[[*columns]])
 
 
-def read_rows(path: Path, wanted: Wanted = None, label: Column = None, **options: Any) -> Rows:
+def read_rows(path: Path, features: Columns = None, label: Column = None, **options: Any) -> Rows:
     """Read one file; arguments and errors as for `iter_rows`."""
-    return next(iter_rows(path, wanted, label, **options))
+    return next(iter_rows(path, features, label, **options))
 
 
 def iter_rows(
     path: Path,
-    wanted: Wanted = None,
+    features: Columns = None,
     label: Column = None,
     *,
-    most: int | None = None,
+    num_rows: int | None = None,
     findings: Findings | None = None,
     **options: Any,
 ) -> Iterator[Rows]:
-    """Read one file, `most` rows at a time (by default all), so that memory does not grow with it.
+    """Read one file, `num_rows` at a time (by default all), so that memory does not grow with it.
 
     `findings` are the policy for bad lines, encoding and longest line; other arguments and errors as for `Choice.of`.
 
@@ -180,17 +180,17 @@ def iter_rows(
     if any(name[:1] == name[-1:] == '"' for name in table.names):  # R's write.table encloses names and texts
         table.has_quotes, table.sample = True, [[cell.strip('"') for cell in row] for row in table.sample]
     table.names, table.header = [], False  # its first line is looked at here
-    rows = table.made(partial(_numbered, table))
+    rows = table.usable(partial(_numbered, table))
     if (first := next(rows, None)) is None:
         raise DataError(f"'{path}' contains only blank lines; expected names of columns in its first line, then rows")
     names = [cell.strip() for cell in first[1:]]
     comma = table.separator != "," and any(DECIMAL_COMMA.fullmatch(c.strip()) for row in table.sample[1:] for c in row)
-    table.header = _names_columns(names, table.sample[1:], [*(wanted or ()), *([] if label is None else [label])])
+    table.header = _names_columns(names, table.sample[1:], [*(features or ()), *([] if label is None else [label])])
     if not table.header:
         rows, names = chain([first], rows), [str(n) for n in range(len(names))]
     table.names, table.recognised = names, True
     table.sample = [names if table.header else first[1:], *table.sample[1:]]
-    choice = Choice.of(table, wanted, label, **options)
+    choice = Choice.of(table, features, label, **options)
     if comma:
         findings.remark("numbers have a decimal comma")
     if not table.header and not any("no header" in line for line in findings.remarks):
@@ -199,7 +199,7 @@ def iter_rows(
         what = f"line 1 contains only numbers ({some(names)}) and was read as column names"
         findings.remark(f"warning: {what}; if the file has no header, add one")
     count = 0
-    while part := list(islice(rows, most)):
+    while part := list(islice(rows, num_rows)):
         count += len(part)
         lines, *columns = zip(*part, strict=True)
         cells = {n: pd.Series(columns[n], dtype=object).str.lstrip(" ") for n in choice.read}
@@ -236,13 +236,13 @@ def _label_column(
 
     `facts` have numbers instead of `names` if two columns have the same name.
     """
-    able = [c for c in facts if c.known >= 0.9 and c.is_text] or [c for c in facts if c.known >= 0.9]
-    able = able or [c for c, name in zip(facts, names, strict=True) if str(name).casefold() in _LABELS]
-    if not able:
+    candidates = [c for c in facts if c.labels >= 0.9 and c.is_text] or [c for c in facts if c.labels >= 0.9]
+    candidates = candidates or [c for c, name in zip(facts, names, strict=True) if str(name).casefold() in _LABELS]
+    if not candidates:
         return f"no column is called {', '.join(_LABELS[:5])}, ..."
-    if len(able) == 1:
-        return {"label": able[0].name}
-    return f"several columns could be the label: {', '.join(f'{c.shown} ({c.values:,} values)' for c in able)}"
+    if len(candidates) == 1:
+        return {"label": candidates[0].name}
+    return f"several columns could be the label: {', '.join(f'{c.shown} ({c.values:,} values)' for c in candidates)}"
 
 
 @dataclass(frozen=True)
@@ -260,10 +260,10 @@ class Choice:
     def of(
         cls,
         table: Table,
-        wanted: Wanted,
+        features: Columns,
         label: Column = None,
         *,
-        known: Collection[str] = (),
+        labels: Collection[str] = (),
         kinds: Mapping[str, bool] | None = None,
         categories: Collection[int | str] = (),
         others: Mapping[str, str] | None = None,
@@ -273,11 +273,11 @@ class Choice:
 
         Args:
             table: The table, whose columns have names.
-            wanted: Columns by name or by number from 0; by default all but the label and counters of rows.
-            label: Column of the label; the default "label" may have another usual name, or be the one with the `known`
-                labels of the training set. None if labels are not read.
-            known: Labels of the training set.
-            kinds: Whether each wanted column holds numbers, if that is known from training.
+            features: Columns by name or by number from 0; by default all but the label and counters of rows.
+            label: Column of the label; the default "label" may have another usual name, or be the one with the labels
+                of the training set. None if labels are not read.
+            labels: Labels of the training set.
+            kinds: Whether each column of `features` holds numbers, if that is known from training.
             categories: Columns of categories, though they may look like numbers.
             others: If given, all other columns are read, too, as texts; they include these (option -> column).
             counters: True if columns that only tell rows apart are read, too.
@@ -299,20 +299,20 @@ class Choice:
             raise DataError(f"{lacks}{ask} {listing(table.facts())}{table.numbered}")
 
         fields = [Field("label")] if label == _DEFAULT else []
-        if said := table.choose(fields, partial(_label_column, names), known=known, least=1):
-            table.findings.remark(said)
+        if remark := table.choose(fields, partial(_label_column, names), labels=labels, minimum_rows=1):
+            table.findings.remark(remark)
         label = table.columns["label"] if fields else label
         of_label = None if label is None else place("label", label)
         places = [n for n in range(len(names)) if n != of_label]
-        if wanted is not None:
-            places = [place("features" if others is None else "values", column) for column in wanted]
+        if features is not None:
+            places = [place("features" if others is None else "values", column) for column in features]
         texts = {place("categories", column) for column in categories} if kinds is None else set()
         for option, column in (others or {}).items():
             place(option, column)
         if not places:
             raise DataError(f"{table.called} has no column besides the label '{label}'")
         chosen = {n: False if n in texts else None if kinds is None else kinds[names[n]] for n in places}
-        if others is not None and wanted is not None:
+        if others is not None and features is not None:
             chosen |= {n: False for n in range(len(names)) if n not in chosen}
         for n in chosen if of_label is None else (*chosen, of_label):
             if (first := by_name[names[n]]) != n:
@@ -320,7 +320,7 @@ class Choice:
                     f"{table.called} has two columns '{names[n]}' ({first} and {n}, counted from 0); rename one, or "
                     "leave them out with data.columns"
                 )
-        return cls(table, chosen, of_label, counters or wanted is not None)
+        return cls(table, chosen, of_label, counters or features is not None)
 
     @property
     def read(self) -> list[int]:
@@ -345,7 +345,7 @@ class Choice:
                 table.findings.leave_out(rule)
             np.logical_or(bad, mask, out=bad)
 
-        made = {names[n]: typed(cells[n], partial(refuse, names[n]), kind, comma) for n, kind in self.kinds.items()}
+        columns = {names[n]: typed(cells[n], partial(refuse, names[n]), kind, comma) for n, kind in self.kinds.items()}
         labels, label_name = np.empty(0, dtype=object), _DEFAULT
         if self.label is not None:
             label_name = names[self.label] or _DEFAULT
@@ -357,11 +357,11 @@ class Choice:
             if isinstance(table, CsvTable) and label_name in labels and not label_name.isdigit():
                 what = f"'{label_name}', which line 1 names as a column, is also a label"
                 table.findings.remark(f"warning: {what}; if the file has no header, add one")
-        frame = pd.DataFrame(made, index=cells.index)
+        frame = pd.DataFrame(columns, index=cells.index)
         frame = frame[~bad] if bad.any() else frame
         if not self.counters:
-            frame, said = without_counters(frame)
-            for line in said:
+            frame, remarks = without_counters(frame)
+            for line in remarks:
                 table.findings.remark(line)
         if isinstance(table, CsvTable):
             frame.index = pd.MultiIndex.from_product([[table.name], frame.index])
@@ -446,7 +446,7 @@ def without_counters(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     Returns:
         The other columns, and a remark on each that is left out.
     """
-    left, said = [], []
+    left, remarks = [], []
     for name in cells.columns:
         column, written = cells[name], str(name).casefold()
         if (written and not written.endswith(_COUNTERS)) or len(column) < 2 or not column.is_unique:
@@ -456,8 +456,8 @@ def without_counters(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         if counts or (written in ("", *_COUNTERS) and (whole or column.dtype != float)):
             left.append(name)
             what = f"column '{name}'" if name else "the column without a name"
-            said.append(f"{what} is different in every row: left out (data.columns can ask for it)")
-    return cells.drop(columns=left), said
+            remarks.append(f"{what} is different in every row: left out (data.columns can ask for it)")
+    return cells.drop(columns=left), remarks
 
 
 def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") -> NDArray[np.float64]:
@@ -480,8 +480,8 @@ def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") 
     return values
 
 
-def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None, **options: Any) -> Rows:
-    """The `wanted` columns of data passed in Python, and the label if there is one; arguments as for `Choice.of`.
+def rows_from_python(data: Any, split: str, features: Columns = None, label: Column = None, **options: Any) -> Rows:
+    """The columns `features` of data passed in Python, and the label if there is one; arguments as for `Choice.of`.
 
     `data` is a data frame (dates in its index are a column), a dict of columns, a list of dicts, an array
     `(rows, columns)`, a list of rows or of numbers; with a label also a tuple (rows, labels). The columns of an array
@@ -496,23 +496,23 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
         if not has_items(labels):
             raise DataError(f"{split}: the labels are {described(labels)}, expected a list of one for each row")
     data = with_dates(data)
-    table = HeldTable(data, split, (), Findings(hint=False))
+    table = PythonTable(data, split, (), Findings(hint=False))
     if not table.names:
         name = getattr(data, "name", None)  # of a series
         table.names = (name,) if table.width == 1 and isinstance(name, str) else _unnamed(table.width)
     unnamed = table.names == _unnamed(table.width)
     if unnamed and label == _DEFAULT and labels is None:
         raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
-    if unnamed and wanted is not None and options.get("kinds") is not None:
+    if unnamed and features is not None and options.get("kinds") is not None:
         places = [n for n in range(table.width) if n != label]
-        named = dict(zip(places, _named(len(places), wanted, split), strict=True))
+        named = dict(zip(places, _named(len(places), features, split), strict=True))
         table.names = tuple(named.get(n, name) for n, name in enumerate(table.names))
     if labels is not None:
         columns = [*map(table.column, range(table.width)), values_of(labels)]
         if len(columns[0]) != len(columns[-1]):
             raise DataError(f"{split} has {len(columns[0])} rows and {len(columns[-1])} labels; each row needs one")
         label, table.names, table.width, table.column = "", (*table.names, ""), len(columns), columns.__getitem__
-    choice = Choice.of(table, wanted, label, **options)
+    choice = Choice.of(table, features, label, **options)
     cells = {}
     for place in choice.read:
         name, values = table.names[place], table.column(place)
@@ -562,12 +562,12 @@ def _not_text(rule: str, message: str) -> DataError:
 
 
 def target_of(data: Any, labels: Sequence[str]) -> Literal["classes", "number"]:
-    """What the labels of the training files are, by `data.target`; its "auto" is settled by the labels."""
+    """The kind of the labels of the training files: that of `data.target`, or for "auto" by the labels."""
     return data.target if data.target != "auto" else likely_target(labels)
 
 
 def likely_target(labels: Sequence[str]) -> Literal["classes", "number"]:
-    """What labels probably are: numbers if they are more than 20 different ones, or numbers with fractions."""
+    """The probable kind of labels: numbers if they are more than 20 different numbers, or numbers with fractions."""
     values = {label: value for label in set(labels) if (value := _value(label)) is not None}
     if sum(label in values for label in labels) < _MOSTLY * max(1, len(labels)):
         return "classes"

@@ -13,10 +13,14 @@ r"""Readers of labelled pictures; errors name the file, or split and position, a
 In Python, a picture is a path, an array or tensor (`heed.data.pictures.decode.from_array`), a Pillow image, or the
 bytes of a file. Numbers in arrays are 0 to 1 in all pictures of a split, or 0 to 255 in all. Every picture is decoded
 once while it is read, so that a damaged one is found before training begins.
+
+The digits that come with heed are scikit-learn's, 8 x 8 grey pixels. Source: Alpaydin and Kaynak 1998, Optical
+Recognition of Handwritten Digits, UCI Machine Learning Repository (its test set: 1,797 digits by 13 people).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +34,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from heed.data.columns import ENDINGS, LABEL_NAMES, Column, Facts, is_picture, label_of, shown
+from heed.data.embedded import SPLITS, Split
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.pictures.decode import PictureFacts, from_array, from_pillow
+from heed.data.pictures.decode import PictureFacts, Pixels, from_array, from_pillow, picture_digest
 from heed.data.pictures.files import (
     Listing,
     PictureError,
@@ -42,14 +47,13 @@ from heed.data.pictures.files import (
     labels_beside,
     read_idx,
 )
-from heed.data.pictures.store import Pixels, picture_digest
-from heed.data.readers import Held, Reader
+from heed.data.readers import PythonExamples, Reader
 from heed.data.tables import (
     CsvTable,
     Field,
     Head,
-    HeldTable,
     HubTable,
+    PythonTable,
     Recognise,
     Row,
     Table,
@@ -69,10 +73,10 @@ _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or a
 
 def files_named(cell: str, folder: str | Path) -> list[str]:
     r"""The files in a folder that a cell may name: of this name, with `\` as `/` if need be, else with an ending."""
-    places = [os.path.join(folder, one) for one in (cell, cell.replace("\\", "/"))]
-    able = [places[1] + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
-    exact = [one for one in places if os.path.isfile(one)][:1]
-    return exact or list({os.stat(one).st_ino: one for one in able if os.path.isfile(one)}.values())
+    places = [os.path.join(folder, name) for name in (cell, cell.replace("\\", "/"))]
+    with_endings = [places[1] + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
+    exact = [path for path in places if os.path.isfile(path)][:1]
+    return exact or list({os.stat(path).st_ino: path for path in with_endings if os.path.isfile(path)}.values())
 
 
 def _file_named(cell: str, folder: str | Path, relative: str) -> str:
@@ -129,12 +133,12 @@ def pictures_of(data: Any, pixels: Pixels) -> list[Picture]:
     values = [data] if single else list(data)
     if not values:
         return []
-    table = HeldTable({"picture": values}, "pictures", ("picture",), Findings(hint=False))
+    table = PythonTable({"picture": values}, "pictures", ("picture",), Findings(hint=False))
     table.columns = {"path": "picture"}
     return list(PictureReader(None, pixels).of_table(table))
 
 
-class HeldPictures(Held[Picture]):
+class PythonPictures(PythonExamples[Picture]):
     """Pictures passed in Python, and the `sources` of their pixels (`Pixels.sources`)."""
 
     def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Any]) -> None:
@@ -142,15 +146,15 @@ class HeldPictures(Held[Picture]):
         self.sources = sources
 
 
-def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> HeldPictures:
+def pictures_from_python(data: Any, split: str, section: Any, findings: Findings) -> PythonPictures:
     """Pictures with labels in one of the forms above, read as a `data` section says.
 
     Raises:
         DataError: The data cannot be used; the message names the position, the value and what would be right.
     """
     pixels = Pixels.of(section)
-    table = HeldTable(data, split, ("picture", "label"), findings)
-    return HeldPictures(PictureReader(section, pixels).of_table(table), findings, pixels.sources)
+    table = PythonTable(data, split, ("picture", "label"), findings)
+    return PythonPictures(PictureReader(section, pixels).of_table(table), findings, pixels.sources)
 
 
 class HubPictures:
@@ -199,7 +203,7 @@ class _Entry:
     data: bytes | NDArray[Any] | None = None  # by default read from its place
 
 
-_Read = tuple[_Entry, str, PictureFacts | PictureError]
+_Examined = tuple[_Entry, str, PictureFacts | PictureError]
 """An entry with the digest and the facts of its picture, or with the reason why it cannot be used."""
 
 
@@ -211,9 +215,9 @@ class PictureReader:
 
     def files(self, files: Sequence[str], findings: Findings) -> Iterator[Picture]:
         """The pictures of some files, in turn; an idx file of labels belongs to the file before it."""
-        rest = list(files)
-        while rest:
-            name = rest.pop(0)
+        waiting = list(files)
+        while waiting:
+            name = waiting.pop(0)
             path = Path(name)
             if not os.path.exists(path):
                 raise DataError(f"no file '{path}'")
@@ -223,8 +227,8 @@ class PictureReader:
             if is_table(path):
                 yield from self.of_table(CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ","))
             elif is_idx(path):
-                holds_labels = rest and is_idx(Path(rest[0])) and read_idx(Path(rest[0])).ndim == 1
-                yield from self._idx(name, rest.pop(0) if holds_labels else None)
+                holds_labels = waiting and is_idx(Path(waiting[0])) and read_idx(Path(waiting[0])).ndim == 1
+                yield from self._idx(name, waiting.pop(0) if holds_labels else None)
             elif is_picture(path.name):
                 raise DataError(f"'{path}' is one picture; {_EXPECTED}")
             else:
@@ -232,7 +236,7 @@ class PictureReader:
                 raise DataError(f"'{path}' contains no pictures{looks}; {_EXPECTED}{other}")
 
     def _looks(self, head: Head) -> tuple[str, str]:
-        """What a file without pictures looks like, and the commands that can use it."""
+        """The probable content of a file without pictures, and the commands that can use it."""
         content = content_of(head) if head.filled else None
         return ("", "") if content is None else (f": {content.why}", self.advice(content.kind, head.path))
 
@@ -265,20 +269,20 @@ class PictureReader:
         relative += "; data.folder sets another folder"
         if option is not None:
             folder, relative = Path(option), f"data.folder, {option}"
-        if not table.columns and (said := self._choose(table, folder)):
-            findings.remark(said)
+        if not table.columns and (remark := self._choose(table, folder)):
+            findings.remark(remark)
         if is_file and option is not None:
             findings.remark(f"the pictures that {Path(table.path).name} names are in '{option}' (data.folder)")
         is_labelled = "label" in table.columns
-        held: dict[int, Any] = {}
+        pictures: dict[int, Any] = {}
         name, is_unit = "", False
         if isinstance(table, HubTable):
             name = f"hub:{table.path}:{table.split}"
             self.pixels.sources[name] = HubPictures(table)
-        elif isinstance(table, HeldTable):
-            name = f"memory:{table.split}" if is_labelled else f"memory:{id(held):x}"
+        elif isinstance(table, PythonTable):
+            name = f"memory:{table.split}" if is_labelled else f"memory:{id(pictures):x}"
             is_unit = _are_unit(table.chosen()["path"])
-            self.pixels.sources[name] = held
+            self.pixels.sources[name] = pictures
 
         def entry(numbered: tuple[int, Row]) -> _Entry | None:
             number, row = numbered
@@ -297,8 +301,8 @@ class PictureReader:
             except PictureError as error:
                 message = f"{row.where} {error}"
                 raise findings.bad(error.rule, table.path, row.origin, message, things="pictures") from None
-            if isinstance(table, HeldTable):
-                held[number] = data
+            if isinstance(table, PythonTable):
+                pictures[number] = data
             return _Entry(label, f"{name}#{number}", row.origin, row.where, table.path, data)
 
         return self._examined(findings.usable(enumerate(table.rows()), entry), findings)
@@ -322,27 +326,27 @@ class PictureReader:
             table.header = is_named or (len(table.sample) > 1 and not any(map(is_picture, first))) or None
             paths, labels, recognise = [*PATH_NAMES], [], partial(self._recognise, table.head, folder)
         fields = Field("path", options.path, paths), Field("label", options.label, labels)
-        return table.choose(fields, recognise, least=0)
+        return table.choose(fields, recognise, minimum_rows=0)
 
     def _recognise(
         self, head: Head, folder: Path, facts: Sequence[Facts], columns: Mapping[str, Column]
     ) -> dict[str, int | str] | str:
         """The columns of a file, by their names, by endings of pictures, and by files in the folder."""
         filled = [column for column in facts if column.first]
-        able = [column for column in facts if str(column.name).strip().casefold() in PATH_NAMES]
-        able += [column for column in filled if all(map(is_picture, column.first))]
-        able += [column for column in filled if all(files_named(cell, folder) for cell in column.first)]
-        path = next((column.name for column in able), None) if columns["path"] is None else columns["path"]
+        candidates = [column for column in facts if str(column.name).strip().casefold() in PATH_NAMES]
+        candidates += [column for column in filled if all(map(is_picture, column.first))]
+        candidates += [column for column in filled if all(files_named(cell, folder) for cell in column.first)]
+        path = next((column.name for column in candidates), None) if columns["path"] is None else columns["path"]
         if path is None:
             return "no column contains picture paths" + "".join(self._looks(head))
-        rest = [column for column in facts if column.name != path]
-        usual = [column for name in LABEL_NAMES for column in rest if str(column.name).strip().casefold() == name]
-        choices = (usual[:1], rest, [column for column in rest if column.repeats])
+        others = [column for column in facts if column.name != path]
+        usual = [column for name in LABEL_NAMES for column in others if str(column.name).strip().casefold() == name]
+        choices = (usual[:1], others, [column for column in others if column.repeats])
         sure = next((some[0].name for some in choices if len(some) == 1), None)
         label = sure if columns["label"] is None else columns["label"]
         return "the label column is unclear" if label is None else {"path": path, "label": label}
 
-    def _read(self, entry: _Entry) -> _Read:
+    def _read(self, entry: _Entry) -> _Examined:
         """Decode the picture of an entry."""
         try:
             data = self.pixels.get(entry.place) if entry.data is None else entry.data
@@ -358,7 +362,7 @@ class PictureReader:
     def _examined(self, entries: Iterable[_Entry], findings: Findings) -> Iterator[Picture]:
         """The pictures that can be decoded; others are bad lines."""
 
-        def picture(read: _Read) -> Picture:
+        def picture(read: _Examined) -> Picture:
             entry, digest, facts = read
             if isinstance(facts, PictureError):
                 message = f"{entry.called} {facts}"
@@ -369,7 +373,7 @@ class PictureReader:
 
         return findings.usable(self.pixels.each(self._read, entries), picture)
 
-    def _idx(self, path: str, beside: str | None) -> Iterator[Picture]:
+    def _idx(self, path: str, label_file: str | None) -> Iterator[Picture]:
         """The pictures of an idx file; labels are numbers, or their names in `data.classes`."""
         images = read_idx(Path(path))
         if images.ndim == 1:
@@ -377,28 +381,29 @@ class PictureReader:
         if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)):
             shape = " x ".join(map(str, images.shape))
             raise DataError(f"'{path}' contains {shape} bytes, expected pictures: number x height x width [x 3]")
-        able = labels_beside(Path(path))
-        file = Path(beside) if beside else next((candidate for candidate in able if candidate.exists()), None)
+        candidates = labels_beside(Path(path))
+        existing = (candidate for candidate in candidates if candidate.exists())
+        file = Path(label_file) if label_file else next(existing, None)
         if file is None:
-            wanted = " or ".join(f"'{candidate.name}'" for candidate in able[:2])
-            raise DataError(f"'{path}' has no file of labels next to it ({wanted}); give that file after it")
+            names = " or ".join(f"'{candidate.name}'" for candidate in candidates[:2])
+            raise DataError(f"'{path}' has no file of labels next to it ({names}); give that file after it")
         labels = read_idx(file)
         if labels.ndim != 1 or len(labels) != len(images):
             counts = f"{len(labels):,} labels, and '{path}' {len(images):,} pictures"
             raise DataError(f"'{file}' has {counts}; each needs one")
-        most = int(labels.max(initial=0))
-        names = self.classes or [str(number) for number in range(most + 1)]
-        if most >= len(names):
-            where = f"the first one too large is at position {int(np.argmax(labels >= len(names)))}"
-            classes = f"{len(names)} classes, 0 to {len(names) - 1}"
-            raise DataError(f"'{file}' has the label {most} ({where}), but data.classes names {classes}")
+        largest = int(labels.max(initial=0))
+        classes = self.classes or [str(number) for number in range(largest + 1)]
+        if largest >= len(classes):
+            where = f"the first one too large is at position {int(np.argmax(labels >= len(classes)))}"
+            listed = f"{len(classes)} classes, 0 to {len(classes) - 1}"
+            raise DataError(f"'{file}' has the label {largest} ({where}), but data.classes names {listed}")
         self.pixels.sources[path] = images
         facts = PictureFacts(images.shape[1], images.shape[2], 1 if images.ndim == 3 else images.shape[3])
         origin = Path(path).name
         for i, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
             place = f"{path}#{i}"
-            self.pixels.known[place] = facts
-            yield Picture(picture_digest(image), names[label], place, f"{origin}#{i}")
+            self.pixels.examined[place] = facts
+            yield Picture(picture_digest(image), classes[label], place, f"{origin}#{i}")
 
 
 def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:
@@ -428,3 +433,40 @@ def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:
         if os.path.isdir(os.path.join(top, name)) and not is_hidden((name,)):
             findings.note("class folder without a picture", listing.path, name, unit="folder", warning=True)
     return entries
+
+
+# Handwritten digits
+
+DIGITS = "digits"
+
+
+def handwritten() -> tuple[NDArray[np.uint8], list[str]]:
+    """The pictures `(1797, 8, 8)`, with their 17 levels scaled to 0 .. 255, and their labels."""
+    from sklearn.datasets import load_digits  # takes a second
+
+    digits = load_digits()
+    return np.rint(digits.images * (255 / 16)).astype(np.uint8), [str(int(label)) for label in digits.target]
+
+
+def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Picture]], NDArray[np.uint8]]:
+    """Digits for splits of these sizes, stratified by class, and the pixels of all digits.
+
+    The seed decides the order; test digits are taken first, so that they depend only on their number.
+    """
+    images, labels = handwritten()
+    examples = [
+        Picture(picture_digest(image), label, f"{DIGITS}#{i}", f"{DIGITS}#{i}")
+        for i, (image, label) in enumerate(zip(images, labels, strict=True))
+    ]
+    order = sorted(range(len(examples)), key=lambda i: hashlib.blake2b(f"{seed}:{i}".encode(), digest_size=8).digest())
+    rank = dict.fromkeys(labels, 0)
+    total = {label: labels.count(label) for label in rank}
+    place: list[tuple[float, int]] = []  # example j of the m of a class is at (j + 1/2) / m
+    for i in order:
+        place.append(((rank[labels[i]] + 0.5) / total[labels[i]], i))
+        rank[labels[i]] += 1
+    spread = [i for _, i in sorted(place, key=lambda item: item[0])]
+    drawn: dict[Split, list[Picture]] = {}
+    for split in reversed(SPLITS):
+        drawn[split], spread = [examples[i] for i in spread[: sizes[split]]], spread[sizes[split] :]
+    return {split: drawn[split] for split in SPLITS}, images

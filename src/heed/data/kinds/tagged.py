@@ -42,7 +42,7 @@ from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, n
 from heed.data.readers import Reader
 from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described, is_list
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of
-from heed.data.tokens.special import split_words
+from heed.data.tokens import split_words
 from heed.errors import DataError, counted, nearest, whole_number
 
 Entity = tuple[str, int, int]
@@ -85,10 +85,10 @@ def may_follow(before: str | None, tag: str) -> bool:
     return not (letter == "I" and is_entity_tag(tag)) or before in (f"B-{kind}", f"I-{kind}")
 
 
-def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> list[str]:
+def write_tags(entities: Iterable[Entity], length: int, scheme: str = "bio") -> list[str]:
     """The tags of entities, in the order of their words, in a scheme: bio, iob1, io or bioes."""
     tags = [OUTSIDE] * length
-    for kind, start, end in found:
+    for kind, start, end in entities:
         touches = scheme == "iob1" and start > 0 and tags[start - 1][2:] == kind
         single, first, middle, last = _SCHEMES["bio" if touches else scheme]
         letters = [single] if end - start == 1 else [first, *[middle] * (end - start - 2), last]
@@ -96,9 +96,9 @@ def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> lis
     return tags
 
 
-def _is_written_in(scheme: str, tags: Sequence[str], found: Sequence[Entity]) -> bool:
+def _is_written_in(scheme: str, tags: Sequence[str], entities: Sequence[Entity]) -> bool:
     """True if these are the tags of their entities in a scheme."""
-    return [*map(_parts, write_tags(found, len(tags), scheme))] == [*map(_parts, tags)]
+    return [*map(_parts, write_tags(entities, len(tags), scheme))] == [*map(_parts, tags)]
 
 
 def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
@@ -106,8 +106,8 @@ def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
     fitting: Counter[str] = Counter()
     for tags, count in Counter(map(tuple, sentences)).items():
         if any(map(is_entity_tag, tags)):
-            found = entities(tags)
-            fitting.update({scheme: count * _is_written_in(scheme, tags, found) for scheme in _SCHEMES})
+            present = entities(tags)
+            fitting.update({scheme: count * _is_written_in(scheme, tags, present) for scheme in _SCHEMES})
     return max(_SCHEMES, key=lambda scheme: fitting[scheme]) if fitting else "plain"
 
 
@@ -128,21 +128,21 @@ _USUAL = {"word": _WORDS, "label": _TAGS, "sentence": _SENTENCES}
 _AGAIN = "the name of an earlier sentence, read as another sentence"
 
 
-class _Read(NamedTuple):
+class _Located(NamedTuple):
     """A sentence as it was read; `at` gives the row of its tag n and the tag's place in messages."""
 
     sentence: Sentence
     at: Callable[[int], tuple[Row, str]]
 
 
-def _said(word: str, columns: Mapping[str, int | str]) -> str:
+def _remark(word: str, columns: Mapping[str, int | str]) -> str:
     return f"{word}s: " + ", ".join(f"{field} is {shown(column)}" for field, column in columns.items())
 
 
-def _field(table: Table, field: str, given: Any, usual: Sequence[str]) -> Field:
+def _field(table: Table, field: str, columns: Any, usual: Sequence[str]) -> Field:
     """A field with its usual names as the table spells them."""
-    names = [name for one in usual for name in table.names if name.casefold() == one]
-    return Field(field, getattr(given, field), names)
+    names = [name for usual_name in usual for name in table.names if name.casefold() == usual_name]
+    return Field(field, getattr(columns, field), names)
 
 
 class ColumnFile(Table):
@@ -163,8 +163,8 @@ class ColumnFile(Table):
         super().__init__(Findings() if findings is None else findings, path)
         read = list(lines_of(path, self.findings))
         self.lines = [line.text if isinstance(line, BadLine) else line for line in read]
-        known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
-        filled = [line for line in known if not line.startswith("#")] or known
+        candidates = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
+        filled = [line for line in candidates if not line.startswith("#")] or candidates
         if not filled:
             raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
         self.separator = _separator(filled)
@@ -196,7 +196,7 @@ class ColumnFile(Table):
     def rows(self) -> Iterator[Row]:
         return iter(self._rows)
 
-    def facts(self, known: object = (), given: object = ()) -> list[Facts]:
+    def facts(self, labels: object = (), specified: object = ()) -> list[Facts]:
         rows = [*([self.names] if self.header else []), *(row.cells for row in self.words[:_JUDGED])]
         columns = enumerate(zip(*rows, strict=True))
         return [replace(Facts.of(n, cells), first=tuple(dict.fromkeys(cells))) for n, cells in columns]
@@ -214,7 +214,7 @@ class ColumnFile(Table):
         csv.writer(line, delimiter=str(self.separator), lineterminator="").writerow(cells)
         return line.getvalue()
 
-    def choose_columns(self, given: Any, tagged: bool = True) -> None:
+    def choose_columns(self, specified: Any, tagged: bool = True) -> None:
         """Set the columns of word, label (unless the file is not `tagged`) and sentence (if there is one), by number.
 
         Raises:
@@ -224,30 +224,30 @@ class ColumnFile(Table):
         if not self.words:
             return  # reading the rows reports what is wrong
         first, *others = self.words
-        rows, by_default = [row.cells for row in others], self.is_conll_u or given.label in (None, -1)
+        rows, by_default = [row.cells for row in others], self.is_conll_u or specified.label in (None, -1)
         gaps = self.is_conll_u or any(row.blank for row in self._rows[self._rows.index(first) :])
         if self.is_conll_u:
             self.names = CONLL_U
-        elif self._is_header(first.cells, rows, given):
+        elif self._is_header(first.cells, rows, specified):
             first.note(f"a header ({' | '.join(first.cells)[:40]}), left out")
             self.names, first.cells = first.cells, None
         self.header = bool(self.names)
-        columns = {field: place for field in _USUAL if (place := self._place(field, given, tagged)) is not None}
-        rest = [n for n in range(self.width) if n not in columns.values()]
+        columns = {field: place for field in _USUAL if (place := self._place(field, specified, tagged)) is not None}
+        unused = [n for n in range(self.width) if n not in columns.values()]
         if "sentence" not in columns and not gaps:
-            able = rest if self.header or "label" in columns else rest[:-1]
-            ids = [n for n in able if self.width > 2 and _are_ids([row[n] for row in rows])]
+            candidates = unused if self.header or "label" in columns else unused[:-1]
+            ids = [n for n in candidates if self.width > 2 and _are_ids([row[n] for row in rows])]
             if len(ids) == 1:
                 columns["sentence"] = ids[0]
-                rest.remove(ids[0])
+                unused.remove(ids[0])
             elif tagged and self.is_csv and len(rows) >= _FEW:
                 why = "no blank line ends a sentence, and which column numbers the sentences is unclear"
                 self._refuse(why, "sentence")
-        lacks_tags = not tagged and given.label in (self.width, -1 - self.width)
+        lacks_tags = not tagged and specified.label in (self.width, -1 - self.width)
         open_ = [field for field in ("word", "label") if field not in columns and not (lacks_tags and field == "label")]
-        if open_ and ((self.header and len(rest) > 1) or (tagged and len(rest) < len(open_))):
+        if open_ and ((self.header and len(unused) > 1) or (tagged and len(unused) < len(open_))):
             self._refuse(f"the {open_[-1]} column is unclear", *open_)
-        columns |= {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
+        columns |= {field: unused[-1 if field == "label" else 0] for field in open_[: len(unused)]}
         if tagged:
             read = [row.cells for row in self.words]
             tags = {row[columns["label"]] for row in read}
@@ -258,17 +258,17 @@ class ColumnFile(Table):
         if self.is_conll_u and tagged:
             word, label = (CONLL_U[columns[field]].upper() for field in ("word", "label"))
             self.findings.remark(f"CoNLL-U: the words are {word}, the tags {label}")
-        elif self.header or columns.get("sentence") != given.sentence:
-            said = {field: self.names[one] if self.header else one for field, one in columns.items()}
-            self.findings.remark(_said(self.column_word, said))
+        elif self.header or columns.get("sentence") != specified.sentence:
+            shown_columns = {field: self.names[place] if self.header else place for field, place in columns.items()}
+            self.findings.remark(_remark(self.column_word, shown_columns))
 
-    def _place(self, field: str, given: Any, tagged: bool) -> int | None:
+    def _place(self, field: str, specified: Any, tagged: bool) -> int | None:
         """The number of the column of a field that is given or named as usual."""
-        names, column = [name.casefold() for name in self.names], getattr(given, field)
+        names, column = [name.casefold() for name in self.names], getattr(specified, field)
         if self.is_conll_u and (field, column) in (("word", 0), ("label", -1)):
             column = None  # numbers that were the defaults
-        known = _USUAL[field] if column is None else [column.casefold()] if isinstance(column, str) else ()
-        place = next((names.index(name) for name in known if name in names), column)
+        usual = _USUAL[field] if column is None else [column.casefold()] if isinstance(column, str) else ()
+        place = next((names.index(name) for name in usual if name in names), column)
         if not tagged and field == "label" and place in (self.width, -1 - self.width):
             return None  # the file lacks the tags
         if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
@@ -279,14 +279,15 @@ class ColumnFile(Table):
     def _refuse(self, why: str, *fields: str) -> None:
         """Refuse the columns of fields; the message lists all columns."""
         without_column = [Field(field, usual=["\n"]) for field in fields]  # a name that no column has
-        self.choose(without_column, lambda *_: why, least=0)
+        self.choose(without_column, lambda *_: why, minimum_rows=0)
 
-    def _is_header(self, names: list[str], cells: list[list[str]], given: Any) -> bool:
+    def _is_header(self, names: list[str], cells: list[list[str]], specified: Any) -> bool:
         """True if the first line names the columns, the others of which have these cells."""
-        known = [name.casefold() for name in names]
-        word, label = (next((known.index(one) for one in usual if one in known), -1) for usual in (_WORDS, _TAGS))
+        lowered = [name.casefold() for name in names]
+        usual = _WORDS, _TAGS
+        word, label = (next((lowered.index(name) for name in each if name in lowered), -1) for each in usual)
         named = word not in (-1, label % self.width) and all(row[label] != names[label] for row in cells)
-        by_name = any(isinstance(column, str) for column in (given.word, given.label, given.sentence))
+        by_name = any(isinstance(column, str) for column in (specified.word, specified.label, specified.sentence))
         return by_name or named or (self.is_csv and has_header([names, *cells[:_JUDGED]]))
 
     def _refuse_odd(self, words: list[str], tags: set[str], last: bool) -> None:
@@ -301,7 +302,7 @@ class ColumnFile(Table):
 def _are_ids(cells: Sequence[str]) -> bool:
     """True if cells number sentences of several words: equal ones, and the blank ones after them, are neighbours."""
     runs = [cell for cell, _ in groupby(filter(None, cells))]
-    return len(cells) >= 2 * len(runs) > 2 and len({*runs}) == len(runs) and all(re.search(r"\d", one) for one in runs)
+    return len(cells) >= 2 * len(runs) > 2 and len({*runs}) == len(runs) and all(re.search(r"\d", run) for run in runs)
 
 
 def _split(line: str, separator: str | None) -> list[str]:
@@ -350,7 +351,7 @@ def read_sentences(
             and value.
     """
     findings = Findings() if findings is None else findings
-    read: list[_Read] = []
+    read: list[_Located] = []
     for path in map(Path, files):
         head = Head.of(path, findings)
         if ending_of(path) in (".jsonl", ".json") or 2 * len(head.objects) > len(head.filled):
@@ -361,7 +362,7 @@ def read_sentences(
     return _in_bio(read, data.scheme, findings)
 
 
-def _of_table(table: Table, data: Any) -> Iterable[_Read]:
+def _of_table(table: Table, data: Any) -> Iterable[_Located]:
     """The sentences of a table whose rows are words or sentences."""
     if isinstance(table, ColumnFile):
         table.choose_columns(data.columns)
@@ -369,36 +370,37 @@ def _of_table(table: Table, data: Any) -> Iterable[_Read]:
         _choose(table, data.columns)
     if isinstance(table, ColumnFile) or "sentence" in table.columns:
         return table.findings.usable(by_sentence(table), partial(_of_words, data=data))
-    return table.made(partial(_of_row, data=data))
+    return table.usable(partial(_of_row, data=data))
 
 
-def _choose(table: Table, given: Any) -> None:
+def _choose(table: Table, specified: Any) -> None:
     """Set the columns of words and tags, or of a text and its entities; and of sentences, if each row is a word.
 
     Raises:
         DataError: Which column is which is unclear; the message lists the columns.
     """
     usual = (_WORDS, _TAGS), (_TEXTS, (*_SPANS, *_TAGS))
-    pairs = [(_field(table, "word", given, words), _field(table, "label", given, tags)) for words, tags in usual]
-    fields = next((pair for pair in pairs if all(one.usual for one in pair)), pairs[0])
+    field = partial(_field, table, columns=specified)
+    pairs = [(field("word", usual=words), field("label", usual=tags)) for words, tags in usual]
+    fields = next((pair for pair in pairs if all(field.usual for field in pair)), pairs[0])
 
-    def recognise(facts: object, known: Mapping[str, Column]) -> str:
-        return f"the {next(field for field, column in known.items() if column is None)} column is unclear"
+    def recognise(facts: object, columns: Mapping[str, Column]) -> str:
+        return f"the {next(field for field, column in columns.items() if column is None)} column is unclear"
 
-    table.choose(fields, recognise, least=1)
+    table.choose(fields, recognise, minimum_rows=1)
     columns, first = table.columns, table.first
     values = [first[column] for column in map(str, columns.values()) if column in first]
     if len(values) == len(columns) and not any(map(is_list, values)):
         why = "each row is a word, and which column numbers the sentences is unclear"
-        table.choose([_field(table, "sentence", given, _SENTENCES)], lambda *_: why, least=1)
+        table.choose([_field(table, "sentence", specified, _SENTENCES)], lambda *_: why, minimum_rows=1)
         table.columns = columns | table.columns
     if first:
-        table.findings.remark(_said(table.column_word, table.columns))
+        table.findings.remark(_remark(table.column_word, table.columns))
 
 
 def by_sentence(table: Table) -> Iterator[list[Row]]:
     """The rows of each sentence of a table whose rows are words."""
-    rows, current, known = list[Row](), "", set[str]()
+    rows, current, seen = list[Row](), "", set[str]()
     for row in chain(table.rows(), [Row(table, 0, None)]):
         is_named = "sentence" in table.columns and not row.blank and not isinstance(row.cells, BadLine)
         value = python_value(row.value("sentence")) if is_named else None
@@ -406,10 +408,10 @@ def by_sentence(table: Table) -> Iterator[list[Row]]:
         if rows and (row.blank or name != current):
             yield rows
             rows = []
-        if name != current and name in known:
+        if name != current and name in seen:
             row.note(_AGAIN)
         current = name
-        known.add(name)
+        seen.add(name)
         if not row.blank:
             rows.append(row)
 
@@ -422,7 +424,7 @@ def _cell(row: Row, field: str) -> str:
     return "" if value is None else characters_of(str(value), row.where, row.bad, row.note)
 
 
-def _of_words(rows: list[Row], data: Any) -> _Read:
+def _of_words(rows: list[Row], data: Any) -> _Located:
     """The sentence whose words are rows."""
     words, tags, table = [], [], rows[0].table
     numbered = not isinstance(table, ColumnFile) or table.is_csv
@@ -435,7 +437,7 @@ def _of_words(rows: list[Row], data: Any) -> _Read:
         words.append(word)
         is_number = tag.isdecimal() and (numbered or data.tag_names)
         tags.append(_tag(whole_number(tag), data, row.where, row.bad) if is_number else tag)
-    return _Read(Sentence(tuple(words), tuple(tags), origin=rows[0].origin), lambda n: (rows[n], rows[n].where))
+    return _Located(Sentence(tuple(words), tuple(tags), origin=rows[0].origin), lambda n: (rows[n], rows[n].where))
 
 
 def _tag(value: Any, data: Any, where: str, bad: Callable[[str, str], BadLine]) -> Any:
@@ -455,7 +457,7 @@ def _tag(value: Any, data: Any, where: str, bad: Callable[[str, str], BadLine]) 
     )
 
 
-def _of_row(row: Row, data: Any) -> _Read | None:
+def _of_row(row: Row, data: Any) -> _Located | None:
     """The sentence in a row: lists of words and tags, or a text and its entities; None for a blank line."""
     words, tags = row.value("word"), row.value("label")
     if row.blank:
@@ -468,7 +470,7 @@ def _of_row(row: Row, data: Any) -> _Read | None:
             message = f"{row.where}: the {name}s are {described(values)}, expected a list of texts, one for each word"
             raise row.bad(f"no list of {name}s", message)
     if len(words) != len(tags):
-        counts = " and ".join(counted(len(one), name) for name, one in lists.items())
+        counts = " and ".join(counted(len(values), name) for name, values in lists.items())
         raise row.bad("different numbers of words and tags", f"{row.where} has {counts}; each word needs one tag")
     read: dict[str, list[str]] = {"word": [], "tag": []}
     for name, values in lists.items():
@@ -479,7 +481,7 @@ def _of_row(row: Row, data: Any) -> _Read | None:
                 raise row.bad("not text", f"{where} is {described(value)}, expected text")
             read[name].append(characters_of(value, where, row.bad, row.note))
     sentence = Sentence(tuple(read["word"]), tuple(read["tag"]), origin=row.origin)
-    return _Read(sentence, lambda n: (row, f"{row.where}: tag {n}"))
+    return _Located(sentence, lambda n: (row, f"{row.where}: tag {n}"))
 
 
 def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str], list[str]]:
@@ -487,7 +489,7 @@ def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str
     if MARK in text:
         row.note(MARKED)
     text = text.replace(MARK, " ")  # spans stay where they are
-    places, found = split_words(text), list[Entity]()
+    places, entities = split_words(text), list[Entity]()
     for span in spans:
         is_object = isinstance(span, dict)
         parts = [next((span[key] for key in keys if key in span), None) for keys in _SPAN] if is_object else span
@@ -501,34 +503,34 @@ def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str
             raise row.bad("an entity without words", f"{what} has no words in a text of {len(text)} characters")
         if cut := [text[a:b] for a, b in map(places.__getitem__, inside) if a < start or b > end]:
             raise row.bad("an entity cuts a word", f"{what} cuts the word {cut[0]!r}; expected whole words")
-        found.append((str(_tag(kind, data, what, row.bad)), inside[0], inside[-1] + 1))
-    found.sort(key=lambda one: one[1])
-    for (_, _, end), (kind, start, _) in pairwise(found):
+        entities.append((str(_tag(kind, data, what, row.bad)), inside[0], inside[-1] + 1))
+    entities.sort(key=lambda entity: entity[1])
+    for (_, _, end), (kind, start, _) in pairwise(entities):
         if start < end:
             word = text[slice(*places[start])]
             raise row.bad("entities overlap", f"{row.where}: the entity {kind!r} overlaps another in the word {word!r}")
-    return [text[start:end] for start, end in places], write_tags(found, len(places))
+    return [text[start:end] for start, end in places], write_tags(entities, len(places))
 
 
-def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sentence]:
+def _in_bio(read: Iterable[_Located], scheme: str, findings: Findings) -> list[Sentence]:
     """Sentences with entity tags converted to BIO, from a scheme or, if it is auto, the one that the tags have."""
     every = list(read)
-    used = find_scheme(one.sentence.tags for one in every) if scheme == "auto" else scheme
+    used = find_scheme(item.sentence.tags for item in every) if scheme == "auto" else scheme
 
-    def in_bio(one: _Read) -> Sentence:
-        tags = one.sentence.tags
+    def in_bio(item: _Located) -> Sentence:
+        tags = item.sentence.tags
         for n, tag in enumerate(tags):
             if tag != OUTSIDE and not is_entity_tag(tag):
-                row, where = one.at(n)
+                row, where = item.at(n)
                 message = f"{where}: '{tag}' is not an entity tag; expected O, or B-, I-, E- or S- followed by a type"
                 hint = "(data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
                 raise row.bad("illegal tag", f"{message} {hint}")
-        found = entities(tags)
-        if not _is_written_in(used, tags, found):
-            row, _ = one.at(0)
+        present = entities(tags)
+        if not _is_written_in(used, tags, present):
+            row, _ = item.at(0)
             what = f"tags that {used.upper()} does not allow, read as in seqeval (a new type begins an entity)"
             findings.note(what, row.table.path, row.table.place(row.number), unit="sentence")
-        return replace(one.sentence, tags=tuple(write_tags(found, len(tags))))
+        return replace(item.sentence, tags=tuple(write_tags(present, len(tags))))
 
     if used != "plain":
         result = list(findings.usable(every, in_bio))
@@ -538,27 +540,27 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
     if scheme == "auto":
         prefixes = "the tags have no prefixes such as B- or I-"
         findings.remark(f"{prefixes}, so scores are of single words, not of whole entities")
-    return [one.sentence for one in every]
+    return [item.sentence for item in every]
 
 
-def _refuse_texts(head: Head, given: Any, advice: Advice) -> None:
+def _refuse_texts(head: Head, columns: Any, advice: Advice) -> None:
     """Refuse a file of texts, whose lines have any number of words."""
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
     if len(lines) < _FEW:
         return
     separator = _separator(lines)
-    rows, most = [_split(line, separator) for line in lines], 0.5 * len(lines)
+    rows, half = [_split(line, separator) for line in lines], 0.5 * len(lines)
     names = {cell.casefold() for cell in rows[0]}
-    if given.sentence is not None or (names & {*_WORDS} and names & {*_TAGS}):
+    if columns.sentence is not None or (names & {*_WORDS} and names & {*_TAGS}):
         return
-    even = sum(len(row) == len(rows[0]) for row in rows) >= most
-    blanks = sum(" " in row[0] or " " in row[-1] for row in rows) > most
+    even = sum(len(row) == len(rows[0]) for row in rows) >= half
+    blanks = sum(" " in row[0] or " " in row[-1] for row in rows) > half
     content = content_of(head)
     kind = "" if content is None else content.kind
     ends = {row[-1] for row in rows}
-    texts = kind == "sentences" and (sum(line.endswith(_STOPS) for line in lines) > most or len(ends) > max(50, most))
+    texts = kind == "sentences" and (sum(line.endswith(_STOPS) for line in lines) > half or len(ends) > max(50, half))
     dense = (len(head.lines) - len(head.filled)) * 100 < len(lines)  # without blank lines, which end sentences
-    texts |= kind == "labelled" and given.word in (None, 0) and dense and len(rows[0]) > 2
+    texts |= kind == "labelled" and columns.word in (None, 0) and dense and len(rows[0]) > 2
     alone = all(len(row) == 1 for row in rows)
     if kind == "tagged" or (even and not blanks and not texts and not alone):
         return

@@ -1,4 +1,4 @@
-"""Readers of labelled texts; errors name file and line.
+"""Labelled texts, and texts and pairs of texts as inputs for prediction; errors name file and line.
 
 | given | read as |
 |---|---|
@@ -13,6 +13,9 @@ Files may be compressed (.gz, .xz), and `format` overrides the ending. Columns t
 settings name are recognised from the beginning of the file: a column with repeated values is the label and a column of
 long texts the text, whatever their names and order; if several columns qualify, an error lists them and the field to
 set. `data.format=lines` makes the first word of each line its label.
+
+Inputs for prediction come from a file of columns or JSON lines, or from Python. A file without columns is read line by
+line, whatever its ending. A pair has two fields, `text` and `second`; on one line, it has a tab between its texts.
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from heed.data.columns import NO_LABEL, Column, Facts, label_of, pick, pick_text
+from heed.data.columns import NO_LABEL, Column, Facts, label_of, pick, pick_text, shown
 from heed.data.examples import Text, is_blank
-from heed.data.findings import Findings
+from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.readers import Reader, table_reader
 from heed.data.tables import (
@@ -35,17 +38,18 @@ from heed.data.tables import (
     CsvTable,
     Field,
     Head,
-    HeldTable,
     Items,
     JsonTable,
+    PythonTable,
     Row,
     Table,
     characters_of,
+    column_names,
     described,
     note_header,
 )
-from heed.data.text_files import ending_of, lines_of, unless_bad
-from heed.errors import DataError, suggest
+from heed.data.text_files import Numbered, ending_of, lines_of, unless_bad
+from heed.errors import ConfigError, DataError, suggest
 
 _SEVERAL = "data.several_labels=true allows several"
 _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
@@ -73,16 +77,16 @@ def text_reader(data: Any, labels: Collection[str] = (), advice: Advice = no_adv
         for text in reader.read(files, findings):
             seen.update(text.labels)
             yield text
-        texts.known = texts.known or frozenset(seen)
+        texts.labels = texts.labels or frozenset(seen)
 
     return replace(reader, read=read)
 
 
-def labels_in(cell: str, data: Any, known: Collection[str] = ()) -> tuple[str, ...]:
+def labels_in(cell: str, data: Any, labels: Collection[str] = ()) -> tuple[str, ...]:
     """The labels in one cell: one unless several are allowed; none in a blank one."""
     cells = cell.split(data.label_separator) if data.several_labels else [cell]
     parts = [part.strip() for part in cells if part.strip()]
-    return tuple(dict.fromkeys(part if part in known else label_of(part) or "" for part in parts))
+    return tuple(dict.fromkeys(part if part in labels else label_of(part) or "" for part in parts))
 
 
 class _Texts:
@@ -90,7 +94,7 @@ class _Texts:
 
     def __init__(self, data: Any, labels: Collection[str], advice: Advice) -> None:
         self.data, self.advice = data, advice
-        self.known, self.trained = frozenset(labels), bool(labels)
+        self.labels, self.trained = frozenset(labels), bool(labels)
         text, self.second, label = data.columns.text, data.columns.second, data.columns.label
         self.marks: Sequence[str] = label if isinstance(label, list) else ()
         """Columns of 0 and 1 that are the labels, instead of one column of labels."""
@@ -114,14 +118,14 @@ class _Texts:
         if isinstance(value, list):
             if not several:
                 raise row.bad("several labels", f"{where} is a list, {value!r:.60}; {_SEVERAL}")
-            return tuple(dict.fromkeys(label for one in value for label in self._labels(one, row)))
+            return tuple(dict.fromkeys(label for item in value for label in self._labels(item, row)))
         if value is None and several and not isinstance(row.table, JsonTable):
             return ()
         if value is None:
             raise row.bad("no label", f"{where} is missing; data.several_labels=true allows that")
         if (label := label_of(value)) is None or (isinstance(value, float) and not value.is_integer()):
             raise row.bad("field is not a label", f"{where} is {described(value)}, expected a label")
-        labels = labels_in(characters_of(label, where, row.bad, row.note), self.data, self.known)
+        labels = labels_in(characters_of(label, where, row.bad, row.note), self.data, self.labels)
         if not labels and not several:
             raise row.bad("no label", f"{where} has no label; data.several_labels=true allows that")
         if isinstance(value, str):
@@ -160,8 +164,8 @@ class _Texts:
                 expected = columns.text or "text", *(self.marks or [columns.label or "label"])
                 table = Table.open(path, findings, expected, kind)
         if table is None and (self.second is not None or (self.marks and not self.trained)):
-            given = f"second is {self.second!r}" if self.second is not None else f"label is {list(self.marks)}"
-            raise DataError(f"'{path}' has no columns, but data.columns.{given}; give CSV, TSV or JSON lines")
+            specified = f"second is {self.second!r}" if self.second is not None else f"label is {list(self.marks)}"
+            raise DataError(f"'{path}' has no columns, but data.columns.{specified}; give CSV, TSV or JSON lines")
         if table is not None:
             return table
         return (self._folders if kind == "folders" else self._lines)(path, findings)
@@ -173,33 +177,33 @@ class _Texts:
             DataError: The table looks like something else, lacks a column of the run, or which column is which is
                 unclear.
         """
-        marks, known = (self.marks if table.names or not isinstance(table, HeldTable) else ()), self.known
+        marks, labels = (self.marks if table.names or not isinstance(table, PythonTable) else ()), self.labels
         if isinstance(table, CsvTable) and marks:
             table.header = True
 
-        def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> Mapping[str, int | str] | str:
-            able = [one for one in facts if one.name not in (found.get("second"), *marks)]
+        def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> Mapping[str, int | str] | str:
+            candidates = [column for column in facts if column.name not in (columns.get("second"), *marks)]
             if marks:
-                text = pick_text(able)
+                text = pick_text(candidates)
                 return text if isinstance(text, str) else {"text": text.name}
-            picked = pick(able, found["text"], found["label"], table.whole)
+            picked = pick(candidates, columns["text"], columns["label"], table.whole)
             content = content_of(table.head) if picked.unclear and isinstance(table, CsvTable) else None
             if content is not None and content.kind != "labelled":
                 advice = self.advice(content.kind, Path(table.path))
                 raise DataError(f"{table.called}: {content.why}; {NO_LABEL}{advice}")
             return picked.unclear or {field: getattr(picked, field).name for field in ("text", "label")}
 
-        fields, least = (self.fields[:-1], 1) if marks else (self.fields, 1 if known else FEW)
-        rule = None if self.second is not None and isinstance(table, HeldTable) and not marks else recognise
-        trained = self.trained or (bool(known) and not marks)
-        said = table.choose(fields, rule, trained=trained, known=known, least=least)
+        fields, minimum_rows = (self.fields[:-1], 1) if marks else (self.fields, 1 if labels else FEW)
+        rule = None if self.second is not None and isinstance(table, PythonTable) and not marks else recognise
+        trained = self.trained or (bool(labels) and not marks)
+        remark = table.choose(fields, rule, trained=trained, labels=labels, minimum_rows=minimum_rows)
         if self.trained and marks:
-            table.of_training([Field(f"label[{n}]", one) for n, one in enumerate(marks)])
+            table.of_training([Field(f"label[{n}]", name) for n, name in enumerate(marks)])
         for n, mark in enumerate(marks):
             if mark not in table.names:
                 raise DataError(f"{table.called} has no {table.column_word} '{mark}'{suggest(mark, table.names)}")
             table.columns[f"label[{n}]"] = mark
-        return f"{said}, labels are {', '.join(marks)}" if said and marks else said
+        return f"{remark}, labels are {', '.join(marks)}" if remark and marks else remark
 
     def _of_lines(self, path: Path, findings: Findings) -> CsvTable | None:
         """The table of lines with tabs; None for lines `label text`, and anything else is refused."""
@@ -211,16 +215,17 @@ class _Texts:
         if content is not None and content.kind == "tagged":
             raise DataError(f"'{path}': {content.why}; expected a text with its label on each line{advice}")
         table = CsvTable(path, findings, "\t", fixed=True)
-        given = [one for one in table.given(self.fields, self.trained).values() if one not in (None, self.second)]
-        few = table.judged < (1 if self.known else FEW)
-        columns = table.facts(self.known, given) if table.is_regular and not few else []
+        columns = table.specified(self.fields, self.trained).values()
+        specified = [column for column in columns if column not in (None, self.second)]
+        few = table.judged < (1 if self.labels else FEW)
+        facts = table.facts(self.labels, specified) if table.is_regular and not few else []
         # Lines `label TAB text` are read as lines `label text`.
-        unclear = not columns or (columns[0].repeats and columns[0].words == 1 and not table.header)
-        if columns and (given or not (unclear or pick(columns, whole=table.whole).unclear)):
+        unclear = not facts or (facts[0].repeats and facts[0].words == 1 and not table.header)
+        if facts and (specified or not (unclear or pick(facts, whole=table.whole).unclear)):
             table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
             return table
-        known = sum(line.split(maxsplit=1)[0] in self.known for line in head.filled)
-        if first.of_sentences and 2 * known < len(head.filled):
+        num_labelled = sum(line.split(maxsplit=1)[0] in self.labels for line in head.filled)
+        if first.of_sentences and 2 * num_labelled < len(head.filled):
             raise DataError(
                 f"'{path}': {'its lines are plain sentences' if content is None else content.why}, and their first "
                 f"words do not look like labels ({first.values:,} different ones in {first.lines:,} lines, "
@@ -243,10 +248,11 @@ class _Texts:
 
         def text(file: Path) -> Text:
             lines = lines_of(file, findings, path)
-            labels = labels_in(file.parent.name, self.data, self.known)
+            labels = labels_in(file.parent.name, self.data, self.labels)
             return Text("\n".join([*map(unless_bad, [*lines])]), labels, f"{file.parent.name}/{file.name}")
 
-        files = (file for folder in classes for file in [one for one in within(folder) if one.is_file()])
+        # The files of a folder are listed at once, so that one that vanishes meanwhile is an error.
+        files = (file for folder in classes for file in [path for path in within(folder) if path.is_file()])
         return findings.usable(files, text)
 
     def _lines(self, path: Path, findings: Findings) -> Iterator[Text]:
@@ -257,20 +263,169 @@ class _Texts:
 
         def text(row: Row) -> Text:
             line: str = row.object()
-            word, rest, *_ = *line.split(maxsplit=1), "", ""
-            if row.number == 1 and [word.casefold(), rest.strip().casefold()] in _HEADERS:
-                note_header([word, rest], path, findings)
+            word, text, *_ = *line.split(maxsplit=1), "", ""
+            if row.number == 1 and [word.casefold(), text.strip().casefold()] in _HEADERS:
+                note_header([word, text], path, findings)
             if not word.startswith(LABEL_PREFIX):
-                return Text(rest, labels_in(word, self.data, self.known), row.origin)
-            names, rest = [], line.strip()
-            while found := label.match(rest):
-                names.append(label_of(found[1]) or "")
-                rest = rest[found.end() :]
-            if commas and re.fullmatch(r'"(?:[^"]|"")*"', rest):
-                rest = rest[1:-1].replace('""', '"')
+                return Text(text, labels_in(word, self.data, self.labels), row.origin)
+            names, text = [], line.strip()
+            while match := label.match(text):
+                names.append(label_of(match[1]) or "")
+                text = text[match.end() :]
+            if commas and re.fullmatch(r'"(?:[^"]|"")*"', text):
+                text = text[1:-1].replace('""', '"')
             if len(names) > 1 and not self.data.several_labels:
                 has = f"{len(names)} labels ({', '.join(names)})"
                 raise row.bad("several labels", f"{row.where} has {has}; {_SEVERAL}")
-            return Text(rest, tuple(dict.fromkeys(names)), row.origin)
+            return Text(text, tuple(dict.fromkeys(names)), row.origin)
 
-        return Items.lines(path, findings).made(text)
+        return Items.lines(path, findings).usable(text)
+
+
+# Inputs for prediction
+
+TextPair = tuple[str, str]
+Input = str | TextPair
+
+
+def pair_fields(text: Column, second: Column) -> list[Field]:
+    """The fields of a pair of texts, by their columns."""
+    return [Field("text", text), Field("second", second)]
+
+
+def inputs_in(
+    path: Path,
+    fields: Sequence[Field],
+    findings: Findings,
+    labels: Collection[str] = (),
+    trained: Sequence[str] = (),
+    default: int | None = None,
+) -> tuple[Iterator[Numbered], str] | None:
+    """The inputs in a `.csv`, `.tsv` or JSON file, and a remark naming their columns; None for plain lines.
+
+    The file may be compressed. A line that the findings skip is a `BadLine`.
+
+    Args:
+        path: The file.
+        fields: The field of the text, or those of a pair, with the columns that the run was trained on.
+        findings: Policy for bad lines.
+        labels: Those of the training set, which are not texts.
+        trained: The training files; if one has the same ending, this file has columns too.
+        default: The column of a file without a header, if the run was trained on a named one.
+
+    Raises:
+        DataError: The file cannot be read, its header lacks a column, or a line is bad.
+    """
+    kind = ending_of(path)
+    if kind not in FORMATS or not os.path.isfile(path):
+        return None
+    table, single = Table.open(path, findings), len(fields) == 1
+    number, sure, comma = None, True, ""
+    if isinstance(table, JsonTable) and table.items is None and 2 * len(table.objects) <= len(table.head.filled):
+        return None
+    columns = table.specified(fields, trained=True)
+    if isinstance(table, CsvTable):
+        named = all(any(name in table.names for name in (columns[field.name], *field.names)) for field in fields)
+        # The only column: a comma outside quotes is part of the text.
+        if not table.recognised and table.names == [columns["text"]]:
+            comma = table.separator
+        elif not table.recognised:
+            return None
+        table.header = named or table.has_header
+        # Commas alone do not show that there are columns: sentences have them too.
+        sure = kind == ".tsv" or table.header or any(ending_of(Path(file)) == kind for file in trained)
+        by_number = fields[0].column if isinstance(fields[0].column, int) else default
+        if sure and not named and by_number is not None and by_number < len(table.sample[0]):
+            number = by_number
+
+    def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
+        if not single:
+            return _in_order(facts, columns)
+        text = pick(facts).text or pick_text(facts)
+        unsure = not sure and all(column.labels < 0.5 for column in facts)
+        return {} if unsure or isinstance(text, str) else {"text": text.name}
+
+    if single:
+        by_name = number is None and isinstance(fields[0].column, str)
+        fields = [fields[0] if by_name else replace(fields[0], column=number)]
+    minimum_rows = FEW if single and not table.header and not labels else 1
+    table.choose(fields, recognise, trained=True, labels=labels, minimum_rows=minimum_rows)
+    if single and isinstance(column := table.columns["text"], str) and column not in table.names:
+        return None
+    counted = " (counted from 0)" * any(isinstance(column, int) for column in table.columns.values())
+    listed = " and ".join(map(shown, table.columns.values())) + counted
+    remark = f"{table.column_word}s: the {'text is' if single else 'texts are'} {listed}"
+
+    def inputs() -> Iterator[Numbered]:
+        for row in table.rows():
+            try:
+                yield row.number, comma.join(row.object() or ()) if comma else _input(row)
+            except BadLine as bad:
+                yield row.number, bad
+
+    return inputs(), remark + ("" if table.header else "; the file has no header")
+
+
+def _input(row: Row) -> Input:
+    return (row.text("text"), row.text("second")) if "second" in row.table.columns else row.text("text")
+
+
+def _in_order(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
+    """The columns of a pair in a table that does not name both of them: its only two."""
+    names = [column.name for column in facts]
+    why = f"it has {len(names)} columns instead of two"
+    return dict(zip(columns, names, strict=True)) if len(names) == 2 else why
+
+
+def texts_of(text: Input) -> Sequence[str]:
+    """The text, or both texts of a pair."""
+    return (text,) if isinstance(text, str) else text
+
+
+def is_pair(value: Any) -> bool:
+    """True for a tuple of two texts."""
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(text, str) for text in value)
+
+
+def pair_of(value: Any, where: str) -> TextPair:
+    """A pair from a tuple of two texts, or from a line with a tab between them; a blank line is two blank texts.
+
+    Raises:
+        DataError: The value is neither; the message begins with `where`.
+    """
+    if isinstance(value, str) and ("\t" in value or not value.strip()):
+        value = value.partition("\t")[::2]
+    if is_pair(pair := tuple(value) if isinstance(value, list) else value):
+        return pair
+    raise DataError(f"{where} is {described(value)}, expected two texts: (first, second), or both with a tab between")
+
+
+def pairs_typed(texts: Sequence[str], what: str) -> list[TextPair]:
+    """The pairs given as arguments of a command: two for each, or one with a tab.
+
+    Raises:
+        ConfigError: A second text is missing; the message begins with `what` reads pairs.
+    """
+    if all("\t" in text for text in texts):
+        return [pair_of(text, "the text") for text in texts]
+    if len(texts) % 2:
+        number = "1 text was" if len(texts) == 1 else f"{len(texts)} texts were"
+        raise ConfigError(f"{what} pairs of texts, but {number} given; give two for each pair: 'FIRST' 'SECOND'")
+    return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+def pairs_of(data: Any, what: str, fields: Sequence[Field]) -> list[TextPair]:
+    """Pairs passed in Python: a list of `pair_of`, or a data frame or dicts; messages call the data `what`.
+
+    Raises:
+        DataError: An item is not a pair; the message names its position.
+    """
+    are_dicts = isinstance(data, Sequence) and data and isinstance(data[0], Mapping)
+    if not are_dicts and column_names(data) is None:
+        return [pair_of(value, f"{what}[{i}]") for i, value in enumerate(data)]
+    table = PythonTable(data, what, [field.name for field in fields], Findings(hint=False))
+    if not all(field.column in table.names for field in fields):
+        fields = [replace(field, column=None) for field in fields]
+    table.choose(fields, _in_order, trained=True)
+    first, second = (field.name for field in fields)
+    return [(row.text(first), row.text(second)) for row in table.rows()]

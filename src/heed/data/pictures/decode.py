@@ -1,4 +1,4 @@
-"""Bytes to pixels: any picture as grey or red, green and blue, as it is displayed.
+"""Pictures as pixels: any file or array as grey or red, green and blue, as it is displayed; and pictures by place.
 
 | given | read as |
 |---|---|
@@ -12,22 +12,34 @@
 | animated, several pages | the first picture |
 
 Only formats that Pillow reads without other programs are opened.
+
+A place is a text: a path, or `train-images-idx3-ubyte.gz#17`, `memory:train#17`, `digits#17` (by number, from 0).
+`Pixels` reads any of them in any order, from several threads at once and in forked processes. Decoding and scaling
+release Python's lock, so threads are as fast as processes, without copies between them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any
+from itertools import islice
+from pathlib import Path
+from threading import Lock, current_thread
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from heed.data.pictures.files import PictureError
+from heed.data.pictures.files import PictureError, read_idx
+from heed.errors import DataError
+from heed.storage.files import open_regular
+from heed.threads import cores
 
 Array = NDArray[np.uint8]
 """Pixels `(height, width, channels)`, 1 or 3 channels."""
@@ -43,7 +55,7 @@ _GREY = {"1", "L", "LA", "La"}
 _WIDE: dict[str, np.dtype[Any]] = {"I;16": np.dtype("u2"), "I": np.dtype("i4"), "F": np.dtype("f4")}
 """Numbers of grey pictures with more than 8 bits a value, by Pillow's mode."""
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
-_opening = Lock()
+_pixel_bound_lock = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,7 @@ def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[D
         return (data if is_wide else from_array(data)), ()
     if not data:
         raise PictureError("empty file", "is empty (0 bytes)")
-    with _damage_named(), _opened(data, max_pixels) as image:
+    with _explains_damage(), _opened(data, max_pixels) as image:
         notes = []
         if getattr(image, "is_animated", False) and image.format in ("GIF", "PNG", "WEBP", "AVIF"):
             notes.append("animated, the first frame is used")
@@ -160,19 +172,19 @@ def _as_bytes(values: NDArray[Any], is_unit: bool | None) -> Array:
     """Numbers from 0 to 1 (floats only) or 0 to 255, as bytes."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
         raise PictureError("not a picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
-    least, most = float(values.min()), float(values.max())
-    scale = 255 if np.issubdtype(values.dtype, np.floating) and (most <= 1 if is_unit is None else is_unit) else 1
+    lowest, highest = float(values.min()), float(values.max())
+    scale = 255 if np.issubdtype(values.dtype, np.floating) and (highest <= 1 if is_unit is None else is_unit) else 1
     rounded = np.rint(values.astype(np.float64) * scale)
     if not (0 <= rounded.min() and rounded.max() <= 255):  # also False for NaN
         wider = "; give 16 bits as a Pillow image (Image.fromarray)" * (values.dtype == np.uint16)
         expected = f"expected 0 to 255, or 0 to 1{wider}"
-        raise PictureError("not a picture", f"has values from {least:g} to {most:g}, {expected}")
+        raise PictureError("not a picture", f"has values from {lowest:g} to {highest:g}, {expected}")
     return rounded.astype(np.uint8)
 
 
 @contextmanager
-def _damage_named() -> Iterator[None]:
-    """Any error is that of a damaged picture, since Pillow's plugins raise exceptions of any class.
+def _explains_damage() -> Iterator[None]:
+    """Context manager and decorator that reports any error as a damaged picture: Pillow's plugins raise any class.
 
     Raises:
         PictureError: As before, or for another error.
@@ -188,7 +200,7 @@ def _damage_named() -> Iterator[None]:
 
 def _opened(data: bytes, max_pixels: int) -> Image.Image:
     try:
-        with _opening:  # Pillow's own bound on pixels is global
+        with _pixel_bound_lock:  # Pillow's own bound on pixels is global
             bound, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
             try:
                 image = Image.open(io.BytesIO(data), formats=FORMATS)
@@ -212,7 +224,7 @@ def _looks_like(data: bytes) -> str:
     return f"it begins with {data[:20]!r}"
 
 
-@_damage_named()
+@_explains_damage()
 def from_pillow(image: Image.Image) -> Decoded:
     """A Pillow image as pixels, as it is displayed, whatever the camera's orientation.
 
@@ -241,3 +253,142 @@ def _over_white(image: Image.Image) -> Array:
     """A transparent picture on a white page."""
     page = Image.new("RGBA", image.size, "white")
     return np.array(Image.alpha_composite(page, image).convert("RGB"))
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+_CHUNK = 8
+"""Pictures that one thread reads at a time."""
+_sources_lock = Lock()
+"""Guards `Pixels.sources`; a global of the module, so that a run can be copied by pickle."""
+
+
+class Pixels:
+    """Reader of pictures by place.
+
+    `sources` have the pictures of places with a number, by the name before "#"; they are indexed by the number, safe in
+    threads and in forked processes, and return the bytes of a file or an array. `examined` are facts about decoded
+    pictures, by place. Where `problems` is a dictionary, a picture that cannot be read is black, and its error is kept
+    there, by place.
+    """
+
+    def __init__(self, *, max_pixels: int = MAX_PIXELS, workers: int | str = "auto") -> None:
+        """Arguments as in `data.max_pixels` and `data.workers`."""
+        self.max_pixels = max_pixels
+        self.workers = min(8, len(cores())) if workers == "auto" else int(workers)
+        self.sources: dict[str, Any] = {}
+        self.examined: dict[str, PictureFacts] = {}
+        self.problems: dict[str, DataError] | None = None
+
+    @classmethod
+    def of(cls, data: object, python_data: Mapping[str, Any] | None = None) -> Pixels:
+        """Reader for a `data` section; `python_data` are pictures passed in Python, by split."""
+        pixels = cls(max_pixels=getattr(data, "max_pixels", MAX_PIXELS), workers=getattr(data, "workers", "auto"))
+        for examples in (python_data or {}).values():
+            pixels.sources |= getattr(examples, "sources", {})
+        return pixels
+
+    def get(self, place: str) -> bytes | NDArray[Any]:
+        """The bytes of a file, or the array, at a place.
+
+        Raises:
+            PictureError: There is nothing readable at the place, which the message does not name.
+        """
+        name, _, number = place.rpartition("#")
+        if number.isdecimal():
+            with _sources_lock:
+                if name not in self.sources and os.path.isfile(name) and not os.path.isfile(place):
+                    self.sources[name] = read_idx(Path(name))
+            if name in self.sources:
+                data: bytes | NDArray[Any] = self.sources[name][int(number)]
+                return data
+        try:
+            with open_regular(Path(place)) as file:
+                return file.read()
+        except FileNotFoundError:
+            raise PictureError("missing file", "does not exist") from None
+        except OSError as error:
+            raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
+
+    def decode(self, place: str) -> Decoded:
+        """The upright pixels at one place, `(height, width, channels)`.
+
+        Raises:
+            PictureError: As for `get` and the function `decode`.
+        """
+        try:
+            return decode(self.get(place), max_pixels=self.max_pixels)
+        except DataError as error:
+            if self.problems is None:
+                raise
+            self.problems[place] = error
+            return np.zeros((1, 1, 1), np.uint8)
+
+    def read(self, places: Sequence[str]) -> list[Decoded]:
+        """The pixels at some places, as for `decode`.
+
+        Raises:
+            DataError: A picture cannot be read; the message names it and says why.
+        """
+        return list(self.each(named(self.decode), places))
+
+    def facts(self, places: Sequence[str]) -> list[PictureFacts]:
+        """The sizes and channels of the pictures at some places, before sizing.
+
+        Raises:
+            DataError: A picture cannot be read; the message names it and says why.
+        """
+        unknown = [place for place in places if place not in self.examined]
+        for _ in self.each(named(lambda place: self.examine(place, self.get(place))), unknown):
+            pass
+        return [self.examined[place] for place in places]
+
+    def examine(self, place: str, data: bytes | NDArray[Any]) -> PictureFacts:
+        """Decode the data at a place and keep its facts.
+
+        Raises:
+            PictureError: The data cannot be decoded.
+        """
+        pixels, notes = decoded(data, self.max_pixels)
+        height, width, channels = pixels.shape
+        facts = PictureFacts(height, width, channels, notes, levels_of(pixels))
+        self.examined[place] = facts
+        return facts
+
+    def each(self, function: Callable[[T], R], items: Iterable[T], chunk_size: int = _CHUNK) -> Iterator[R]:
+        """`function` of every item, in order, computed by `workers` threads for `chunk_size` items at a time."""
+        remaining = iter(items)
+        parts = iter(lambda: list(islice(remaining, chunk_size)), [])
+        pool = ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="pictures")
+        try:
+            while some := list(islice(parts, max(1, 8 * self.workers))):
+                apply = pool.map if self.workers and len(some) > 1 else map
+                for results in apply(lambda part: [function(item) for item in part], some):
+                    yield from results
+        finally:  # after an error the garbage collector may close it in one of these threads, which cannot join itself
+            pool.shutdown(wait=not current_thread().name.startswith("pictures"))
+
+
+def named(read: Callable[[str], R]) -> Callable[[str], R]:
+    """A function of a place whose errors name it.
+
+    Raises:
+        DataError: For a `PictureError`.
+    """
+
+    def read_named(place: str) -> R:
+        try:
+            return read(place)
+        except PictureError as error:
+            raise DataError(f"'{place}' {error}") from None
+
+    return read_named
+
+
+def picture_digest(data: bytes | NDArray[Any]) -> str:
+    """A hash that identifies a picture: of its file's bytes, or of an array's shape and values."""
+    if isinstance(data, bytes):
+        return hashlib.blake2b(data, digest_size=16).hexdigest()
+    digest = hashlib.blake2b(repr(data.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(data).data)
+    return digest.hexdigest()

@@ -109,12 +109,12 @@ class Listing:
 _NUMBERS = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 
-def _unpacked(path: Path, most: int = -1) -> bytes:
+def _unpacked(path: Path, size: int = -1) -> bytes:
     """At most so many bytes of a file, gzipped or not; by default all."""
     with open_regular(path) as file:
         is_packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        return gzip.GzipFile(fileobj=file).read(most) if is_packed else file.read(most)
+        return gzip.GzipFile(fileobj=file).read(size) if is_packed else file.read(size)
 
 
 def is_idx(path: Path) -> bool:
@@ -159,6 +159,5 @@ def labels_beside(images: Path) -> list[Path]:
     """Possible files of a picture file's labels: its name with "labels" for "images" and "idx1" for "idx3"."""
     name = images.name
     changed = {re.sub("images", "labels", name.replace("idx3", "idx1")), re.sub("image", "label", name)}
-    stems = {re.sub(r"\.gz$", "", one) for one in changed if one != name}
-    found = [images.with_name(stem + ending) for stem in sorted(stems) for ending in ("", ".gz")]
-    return found
+    stems = {re.sub(r"\.gz$", "", changed_name) for changed_name in changed if changed_name != name}
+    return [images.with_name(stem + ending) for stem in sorted(stems) for ending in ("", ".gz")]

@@ -1,4 +1,4 @@
-"""From decoded pictures to the input of a model: sizing, random changes in training, normalisation.
+"""From decoded pictures to the input of a model: sizing, random changes in training, normalisation, storage.
 
 | crop | part that the model sees |
 |---|---|
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,9 +31,9 @@ from PIL import Image
 from pydantic import ConfigDict, Field
 from torch import Tensor
 
-from heed.config.pictures import AugmentSection
+from heed.config.sections import AugmentSection
 from heed.data.examples import STEP, mixed
-from heed.data.pictures.decode import Array, Decoded, eight_bits, with_channels
+from heed.data.pictures.decode import Array, Decoded, Pixels, eight_bits, named, with_channels
 from heed.errors import DataError
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_object, validated
@@ -165,7 +165,7 @@ def smaller_sizes(height: int, width: int) -> list[tuple[int, int]]:
     """A size and smaller ones of about its proportions, the largest first; the sides of smaller ones are 8 n."""
     shorter = min(height, width)
     scaled = [(round(height / shorter * side / 8) * 8, round(width / shorter * side / 8) * 8) for side in _SIDES]
-    return [(height, width), *(one for one in scaled if min(one) < shorter)]
+    return [(height, width), *(size for size in scaled if min(size) < shorter)]
 
 
 def uniform(seed: int, epoch: int, indices: Indices, use: str) -> NDArray[np.float64]:
@@ -294,3 +294,87 @@ class PictureForm:
             low, high = sizing.levels
             raise damaged(path, f"the level {low:g} of black is above that of white, {high:g}")
         return cls(sizing, normalisation)
+
+
+Change = Callable[[Array, Indices], Array]
+"""Changes sized pictures `(batch, height, width, channels)`, given with their indices, independently of each other."""
+
+_PART = 1_000
+"""Pictures processed at a time."""
+_SAMPLE = 2_000
+"""Evenly spread pictures from which the normalisation of a set that is not kept is computed."""
+_SHARED = 2**20
+"""Values of a batch's pictures from which on several threads change them."""
+
+
+class PictureStore:
+    """Sized pictures by index; results do not depend on memory or on the number of threads."""
+
+    def __init__(self, pixels: Pixels, places: Sequence[str], sizing: Sizing, in_memory: int = 2_000) -> None:
+        """Store the pictures at these places.
+
+        Args:
+            pixels: Reader of the pictures, with `workers` threads.
+            places: Places of the pictures.
+            sizing: Sizing to one size.
+            in_memory: Megabytes; if the sized pictures need no more, they are kept, and each is decoded once.
+        """
+        self.sizing = sizing
+        self._places, self._pixels = places, pixels
+        self._values = sizing.height * sizing.width * sizing.channels
+        self.is_kept = len(places) * self._values <= in_memory * 10**6
+        self._kept = np.empty((len(places) if self.is_kept else 0, *sizing.shape), dtype=np.uint8)
+        self._known = np.zeros(len(places), dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def take(self, indices: Indices, change: Change | None = None) -> Array:
+        """The pictures at these indices, each changed by `change`, `(batch, height, width, channels)`.
+
+        Raises:
+            DataError: A picture can no longer be read; the message names it.
+        """
+        every, workers = np.asarray(indices, dtype=np.int64), self._pixels.workers
+        is_fast = self._known[every].all() and (change is None or len(every) * self._values < _SHARED)
+        is_shared = workers > 1 and len(every) >= 2 * workers and not is_fast
+
+        def changed(part: NDArray[np.int64]) -> Array:
+            pictures = self._sized(part)
+            return pictures if change is None else change(pictures, part)
+
+        if not is_shared:
+            return changed(every)
+        parts = np.array_split(every, 2 * workers)  # some are slower than others
+        return np.concatenate(list(self._pixels.each(changed, parts, chunk_size=1)))
+
+    def select(self, indices: Sequence[int]) -> PictureStore:
+        """The pictures at these indices, none of them kept."""
+        return PictureStore(self._pixels, [self._places[i] for i in indices], self.sizing, in_memory=0)
+
+    def skip_reading(self) -> None:
+        """Take any values for the pixels of pictures that are kept: a trial measures no reading."""
+        self._known[:] = self.is_kept
+
+    def parts(self, indices: Sequence[int] | None = None) -> Iterator[Array]:
+        """The pictures at these indices, by default all, some at a time."""
+        chosen = range(len(self)) if indices is None else indices
+        for start in range(0, len(chosen), _PART):
+            yield self.take(chosen[start : start + _PART])
+
+    def normalisation(self) -> Normalisation:
+        """Mean and deviation of each channel over all pictures, or over 2,000 of them if they are not kept."""
+        sample = None
+        if not self.is_kept and len(self) > _SAMPLE:
+            sample = [i * len(self) // _SAMPLE for i in range(_SAMPLE)]
+        return Normalisation.of(self.parts(sample), self.sizing.channels)
+
+    def _sized(self, indices: NDArray[np.int64]) -> Array:
+        """The pictures, read one by one, so that only one in its original size is in memory."""
+        read = named(self._pixels.decode)
+        if not self.is_kept:
+            return self.sizing.apply_all(read(self._places[i]) for i in indices.tolist())
+        for i in indices[~self._known[indices]].tolist():
+            self._kept[i] = self.sizing.apply(read(self._places[i]))
+            self._known[i] = True  # set last, since another thread may read it
+        return self._kept[indices]

@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import (
+from heed.data.tokens import (
     BERT_TOKENS,
     BLANK,
     CONTINUED,
@@ -59,9 +59,9 @@ def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool
         tokenizer = Tokenizer(models.BPE(unk_token=unknown))
         trainer = trainers.BpeTrainer(limit_alphabet=size - len(special), **common)
     elif config.kind == "byte_bpe":
-        least = len(LETTERS) + len(special)
-        if size < least:
-            hint = f"byte_bpe needs {least} (256 bytes and {len(special)} special tokens) plus one for each merge"
+        minimum = len(LETTERS) + len(special)
+        if size < minimum:
+            hint = f"byte_bpe needs {minimum} (256 bytes and {len(special)} special tokens) plus one for each merge"
             raise ConfigError(f"tokenizer.vocab_size is {size}, but {hint}")
         tokenizer = Tokenizer(models.BPE(unk_token=unknown))
         trainer = trainers.BpeTrainer(initial_alphabet=list(LETTERS), **common)
@@ -98,7 +98,7 @@ def _into_words() -> pre_tokenizers.PreTokenizer:
 def ends_at_spaces(tokenizer: Tokenizer) -> bool:
     """True if the tokens of a text with single spaces are those of its parts between them, encoded one by one."""
     state = json.loads(tokenizer.to_str())
-    cutters = [json.loads(one.__getstate__()) for one in (_at_blanks("always"), _into_words())]
+    cutters = [json.loads(cutter.__getstate__()) for cutter in (_at_blanks("always"), _into_words())]
     normalizer = state["normalizer"] or {"normalizers": []}
     steps = {step["type"] for step in normalizer.get("normalizers", [normalizer])}
     return state["pre_tokenizer"] in cutters and steps <= {"NFC", "Lowercase"}  # NFKC makes spaces of other characters
@@ -166,7 +166,7 @@ def _word_pieces(texts: Iterable[str], config: TokenizerConfig, mask: bool) -> T
     for word, count in words.items():
         for character in word:
             counts[character] += count
-    kept, room = [], size - len(special)
+    alphabet, room = [], size - len(special)
     for character, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         pieces = [character]
         if len(cutter.pre_tokenize_str(normal.normalize_str(f"a{character}"))) == 1:  # not a word by itself
@@ -174,12 +174,12 @@ def _word_pieces(texts: Iterable[str], config: TokenizerConfig, mask: bool) -> T
         if room < len(pieces):
             break
         room -= len(pieces)
-        kept += pieces
-    kept.sort(key=lambda piece: (piece.startswith(CONTINUED) and len(piece) > 1, piece))
+        alphabet += pieces
+    alphabet.sort(key=lambda piece: (piece.startswith(CONTINUED) and len(piece) > 1, piece))
     learner = Tokenizer(models.WordPiece(unk_token=special[UNKNOWN]))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size, min_frequency=2, special_tokens=[*special, *kept], limit_alphabet=0, show_progress=False
+        vocab_size=size, min_frequency=2, special_tokens=[*special, *alphabet], limit_alphabet=0, show_progress=False
     )
     repeated = (" ".join([word] * count) for word, count in sorted(words.items()) if len(word) <= _LONGEST)
     learner.train_from_iterator(repeated, trainer)

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import (
+from heed.data.tokens import (
     BLANK,
     BYTES,
     CONTINUED,
@@ -45,6 +45,7 @@ from heed.data.tokens.special import (
     MASKS,
     OWN,
     SIGNS,
+    SPECIAL_TOKENS,
     UNKNOWN,
     Special,
     around_masks,
@@ -56,18 +57,14 @@ from heed.data.tokens.special import (
     whole_characters,
     without_prefix,
 )
-from heed.data.tokens.special import END as END
-from heed.data.tokens.special import PADDING as PADDING
-from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
-from heed.data.tokens.special import START as START
 from heed.data.tokens.subwords import NUM_BYTES, ends_at_spaces, learn, learn_characters, learn_words
 from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text
 
-_SEVERAL, _MOST_KNOWN = 100, 1 << 16
+_MANY_TEXTS, _MAX_WORDS = 100, 1 << 16
 """Texts from which on words are encoded once, and words whose ids are kept."""
-_LONG, _TOGETHER = 1 << 16, 1 << 20
+_LONG, _CHUNK = 1 << 16, 1 << 20
 """Characters above which a text is encoded in parts, and characters encoded at once."""
 _BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
 """A line end between characters that no library treats as whitespace."""
@@ -79,8 +76,8 @@ def _in_parts(text: str) -> list[str]:
     They begin after a line end between two characters that are not whitespace, where all tokenizers begin a word.
     """
     cuts = [0]
-    while (found := _BETWEEN.search(text, cuts[-1] + _LONG)) is not None:
-        cuts.append(found.end())
+    while (match := _BETWEEN.search(text, cuts[-1] + _LONG)) is not None:
+        cuts.append(match.end())
     return [text[a:b] for a, b in pairwise([*cuts, len(text)])]
 
 
@@ -128,7 +125,7 @@ class TextTokenizer:
         self._added = dict(tokenizer.get_added_tokens_decoder())
         self.is_of_pieces = isinstance(tokenizer.model, models.WordPiece)
         """True if tokens are word pieces, with "##" before those within a word; spaces are not kept."""
-        self._known: dict[str, list[int]] = {}  # ids of words that have been encoded
+        self._word_ids: dict[str, list[int]] = {}  # ids of words that have been encoded
         # "</s>" in a text must not end a sequence. The library does not keep this setting in its JSON.
         tokenizer.encode_special_tokens = True
 
@@ -226,14 +223,14 @@ class TextTokenizer:
 
     def first_difference(self, other: TextTokenizer) -> str:
         """The first difference between two tokenizers, for people; "" if they agree on all texts (except tags)."""
-        sizes = [one.vocab_size - len(one.tags) for one in (self, other)]
+        sizes = [tokenizer.vocab_size - len(tokenizer.tags) for tokenizer in (self, other)]
         for i in range(min(sizes)):
             if self.token(i) != other.token(i):
                 return f"token {i} is {self.token(i)!r} in one and {other.token(i)!r} in the other"
         if sizes[0] != sizes[1]:
             longer = self if sizes[0] > sizes[1] else other
             return f"{sizes[0]:,} tokens and {sizes[1]:,}; only one has {longer.token(min(sizes))!r}"
-        ways = [{**json.loads(one.library.to_str()), "added_tokens": None} for one in (self, other)]
+        ways = [{**json.loads(tokenizer.library.to_str()), "added_tokens": None} for tokenizer in (self, other)]
         return "" if ways[0] == ways[1] else "they have the same tokens, but normalise or cut a text differently"
 
     @property
@@ -252,16 +249,16 @@ class TextTokenizer:
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts to ids, without start and end; where tokens end at spaces, different words are encoded once."""
-        if len(texts) < _SEVERAL or not self._ends_at_spaces:
+        if len(texts) < _MANY_TEXTS or not self._ends_at_spaces:
             return self._encode(texts, texts)
         plain = [BLANK not in text and "  " not in f" {text} " for text in texts]
         words = [text.split(" ") if is_plain else [] for text, is_plain in zip(texts, plain, strict=True)]
         # Not cleared: another thread may look words up in it.
-        known = self._known = self._known if len(self._known) < _MOST_KNOWN else {}
-        new = [word for word in dict.fromkeys(chain.from_iterable(words)) if word not in known]
-        known.update(zip(new, self._encode(new, texts), strict=True))
+        ids_of = self._word_ids = self._word_ids if len(self._word_ids) < _MAX_WORDS else {}
+        new = [word for word in dict.fromkeys(chain.from_iterable(words)) if word not in ids_of]
+        ids_of.update(zip(new, self._encode(new, texts), strict=True))
         others = iter(self._encode([text for text, is_plain in zip(texts, plain, strict=True) if not is_plain], texts))
-        return [[*chain.from_iterable(map(known.__getitem__, some))] if some else next(others) for some in words]
+        return [[*chain.from_iterable(map(ids_of.__getitem__, some))] if some else next(others) for some in words]
 
     def _encode(self, texts: Sequence[str], of: Sequence[str]) -> list[list[int]]:
         with refused_texts(*of):
@@ -290,7 +287,7 @@ class TextTokenizer:
             ends.append(len(parts))
         encoded: list[NDArray[np.int32]] = []
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-        for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
+        for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _CHUNK)) + 1):
             encoded += [np.array(ids, dtype=np.int32) for ids in self.encode_all([parts[n] for n in chunk])]
         return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
 
@@ -299,17 +296,17 @@ class TextTokenizer:
         """The id of each byte; or of each character up to the last that is a token, and one more, that of others."""
         if self.is_of_bytes:
             return np.array([self.library.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
-        known = {ord(token): i for i, token in enumerate(self.tokens) if len(token) == 1}
-        table = np.full(max(known, default=0) + 2, self.special.unknown, dtype=np.int32)
-        table[list(known)] = list(known.values())
+        ids = {ord(token): i for i, token in enumerate(self.tokens) if len(token) == 1}
+        table = np.full(max(ids, default=0) + 2, self.special.unknown, dtype=np.int32)
+        table[list(ids)] = list(ids.values())
         return table
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """The ids of each word of each text, at least one, for texts given as words; equal words share a list."""
         words = [*dict.fromkeys(chain.from_iterable(sentences))]
         ids = self.encode_all([f" {word}" if word else word for word in words] if self.spaces_words else words)
-        known = {word: own or [self.special.unseen] for word, own in zip(words, ids, strict=True)}
-        return [[known[word] for word in of_text] for of_text in sentences]
+        ids_of = {word: word_ids or [self.special.unseen] for word, word_ids in zip(words, ids, strict=True)}
+        return [[ids_of[word] for word in of_text] for of_text in sentences]
 
     def normalize(self, text: str) -> str:
         """A text as the model sees it: normalised, and lower-cased if so configured."""
@@ -363,8 +360,8 @@ class TextTokenizer:
         """The text of one token as in the vocabulary."""
         if token in self._added:  # the library would give it normalised
             return self._added[token].content
-        if (known := self.library.id_to_token(token)) is not None or self.rows:
-            return UNUSED.format(token) if known is None else known
+        if (name := self.library.id_to_token(token)) is not None or self.rows:
+            return UNUSED.format(token) if name is None else name
         return self.library.id_to_token(self.special.unknown) or SPECIAL_TOKENS[UNKNOWN]
 
     @property
@@ -522,10 +519,10 @@ class MappedTokenizer(TextTokenizer):
     def _number(self) -> None:
         marks, special = {*self._tags}, self.special
         self._places = {token: i for i, token in reversed([*enumerate(self._vocabulary)]) if i not in special}
-        known = {token: i for token, i in self._places.items() if token not in marks}
+        ids = {token: i for token, i in self._places.items() if token not in marks}
         cutter = self.library
         names = (cutter.id_to_token(i) or "" for i in range(cutter.get_vocab_size()))
-        self._ids = [known.get(name, special.unknown) for name in names]
+        self._ids = [ids.get(name, special.unknown) for name in names]
         self._of_bytes = any(_BYTE.fullmatch(token) for token in self._vocabulary)
 
     @property
@@ -544,11 +541,11 @@ class MappedTokenizer(TextTokenizer):
                 self._number()
 
     def encode(self, text: str) -> Encoded:
-        code, rest = self._split(text)
+        code, text_after = self._split(text)
         with refused_texts(text):
-            encoding = self.library.encode(rest, add_special_tokens=False)
+            encoding = self.library.encode(text_after, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
-        ids = self._numbered(encoding, rest)
+        ids = self._numbered(encoding, text_after)
         if not code:
             return Encoded(ids, spans)
         return Encoded([self._places.get(code, self.special.unknown), *ids], [(0, len(code)), *spans])
@@ -558,15 +555,15 @@ class MappedTokenizer(TextTokenizer):
         with refused_texts(*texts):
             encodings = self.library.encode_batch_fast(rests, add_special_tokens=False)
         encoded = []
-        for text, rest, encoding in zip(texts, rests, encodings, strict=True):
+        for text, text_after, encoding in zip(texts, rests, encodings, strict=True):
             ids = [self._ids[i] for i in encoding.ids]
-            whole = self.special.unknown not in ids and len(rest) == len(text)
+            whole = self.special.unknown not in ids and len(text_after) == len(text)
             encoded.append(ids if whole else self.encode(text).ids)  # the fast encoding has no text of tokens
         return encoded
 
     def _split(self, text: str) -> tuple[str, str]:
-        found = _CODE.match(text) if self._codes else None
-        return ("", text) if found is None else (found[0], text[found.end() :])
+        match = _CODE.match(text) if self._codes else None
+        return ("", text) if match is None else (match[0], text[match.end() :])
 
     def _numbered(self, encoding: Any, text: str) -> list[int]:
         """Ids by the table; for pieces unknown to the cutting model, by their text."""
@@ -585,10 +582,10 @@ class MappedTokenizer(TextTokenizer):
         return self._vocabulary[token] if 0 <= token < len(self._vocabulary) else self._vocabulary[self.special.unknown]
 
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
-        given = instead or {}
+        words = instead or {}
         silent = {*self.special, *self.tags.values()}
-        kept = [given.get(n, self.token(i)) for n, i in enumerate(ids) if n in given or i not in silent]
-        text = decoders.ByteFallback().decode(kept) if self._of_bytes else "".join(kept)
+        pieces = [words.get(n, self.token(i)) for n, i in enumerate(ids) if n in words or i not in silent]
+        text = decoders.ByteFallback().decode(pieces) if self._of_bytes else "".join(pieces)
         return text.replace(BLANK, " ").strip()
 
     @property
@@ -665,8 +662,8 @@ def extended(tokenizer: TextTokenizer, texts: Sequence[str], min_count: int = 1)
     new = [] if tokenizer.is_of_bytes else _unknown_pieces(tokenizer, texts, min_count)
     vocabulary = state["model"]["vocab"]
     if isinstance(vocabulary, list):  # unigram
-        least = min(score for _, score in vocabulary)
-        vocabulary += [[piece, least] for piece in new]
+        lowest = min(score for _, score in vocabulary)
+        vocabulary += [[piece, lowest] for piece in new]
     else:
         vocabulary.update((piece, i) for i, piece in enumerate(new, start=len(vocabulary)))
     return TextTokenizer(Tokenizer.from_str(json.dumps(state)), tokenizer.special, tokenizer.rows)
@@ -686,7 +683,7 @@ def _unknown_pieces(tokenizer: TextTokenizer, texts: Iterable[str], min_count: i
             counts.update(piece for piece, _ in library.pre_tokenizer.pre_tokenize_str(text))
     if tokenizer.unit == "token":
         del counts[" "]  # known by its mark, U+2581
-    known = library.get_vocab()
+    vocabulary = library.get_vocab()
     # Characters of long words, which are unknown to WordPiece, are added too: other words have them.
-    new = [piece for piece, count in counts.items() if count >= min_count and piece not in known]
+    new = [piece for piece, count in counts.items() if count >= min_count and piece not in vocabulary]
     return sorted(new, key=lambda piece: (-counts[piece], piece))

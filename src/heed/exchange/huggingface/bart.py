@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from heed.data.tokens.special import Special
+from heed.data.tokens import Special
 from heed.data.tokens.tokenizer import UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.family import HeadNames, Vocabularies

@@ -350,11 +350,10 @@ class Written(Heads):
     def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
         search, special = run.config.generation, run.input.target_tokenizer.special
         longest = (search.max_length or _LONGEST) + 1  # in transformers, the first token counts
-        config = run.config.data
-        unset = body.target_frame == "language" and not config.target_language
-        prefix = [] if unset else run.input.target_prefix
-        tokenizer_files: dict[str, Any] = {}
-        if body.target_frame == "language":
+        config, tokenizer_files = run.config.data, dict[str, Any]()
+        has_languages = getattr(body, "target_frame", None) == "language"
+        prefix = [] if has_languages and not config.target_language else run.input.target_prefix
+        if has_languages:
             tokenizer_files[TOKENIZER] = {"src_lang": config.source_language, "tgt_lang": config.target_language}
         generation = {
             **({"forced_bos_token_id": prefix[0]} if prefix else {}),
@@ -374,7 +373,9 @@ class Written(Heads):
         return {
             "heads": frozenset({"output", "bias"}),
             "tied": bool(getattr(body, "tied_output", True)),
-            "settings": {} if body.positions == "learned" else {"max_position_embeddings": max(_POSITIONS, longest)},
+            "settings": {}
+            if getattr(body, "positions", None) == "learned"
+            else {"max_position_embeddings": max(_POSITIONS, longest)},
             "notes": (unknown,) if run.head.replaces_unknown else (),
             "files": {GENERATION: generation, **tokenizer_files},
         }

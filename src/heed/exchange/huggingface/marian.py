@@ -31,7 +31,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from heed.data.tokens.special import OWN, Special, library_of
+from heed.data.tokens import OWN, Special, library_of
 from heed.data.tokens.tokenizer import UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Line, Vocabularies, Wanted

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from heed.data.tokens.special import BLANK
+from heed.data.tokens import BLANK
 from heed.data.tokens.tokenizer import NAMELESS
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.tokenizers import check_scores

@@ -31,7 +31,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 
-from heed.data.tokens.special import CONTINUED, MASKS, Special, library_of
+from heed.data.tokens import CONTINUED, MASKS, Special, library_of
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import Fields, optional_json

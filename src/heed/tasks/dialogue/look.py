@@ -27,10 +27,10 @@ from heed.tasks.base.looking import (
     notes_on,
 )
 from heed.tasks.base.report import counted, first_of
-from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import (
+from heed.tasks.base.writing import (
     Reread,
     Side,
+    WrittenText,
     answer_of_output,
     boundaries,
     explain_output,
@@ -59,12 +59,12 @@ def turn_frames(
     for n, part in enumerate(tokens.axis.parts):
         labels, place = tokens.axis.labels[part.start : part.stop], range(part.start, part.stop)
         states = torch.cat([net.hidden[part.start : part.stop] for net in read], dim=-1)
-        held = {f"{i + 1} {label}": states[i] for i, label in enumerate(labels)}
-        held |= {"turn": torch.cat([net.hidden[net.last(place)] for net in read], dim=-1)}
-        held |= {f"dialogue{net.label}": net.hidden[n] for net in dialogue}
+        states_of_turn = {f"{i + 1} {label}": states[i] for i, label in enumerate(labels)}
+        states_of_turn |= {"turn": torch.cat([net.hidden[net.last(place)] for net in read], dim=-1)}
+        states_of_turn |= {f"dialogue{net.label}": net.hidden[n] for net in dialogue}
         gates = {f"{name}{net.label}": float(gate[n]) for net in dialogue for name, gate in net.means.items()}
         text = ("" if tokens.axis.kind == "character" else " ").join(labels)
-        frames.append(EncoderFrame(n, f"{turns.labels[n]}: {text}", held, gates))
+        frames.append(EncoderFrame(n, f"{turns.labels[n]}: {text}", states_of_turn, gates))
     return tuple(frames)
 
 
@@ -140,8 +140,8 @@ def look_at(
     else:
         nets, dialogue = networks(seen.reading, len(tokens.axis)), []
         frames = tuple(  # each token with the turn that contains it
-            replace(one, token=f"{one.token}  ({tokens.axis.part_at(one.index)})")
-            for one in encoder_frames(nets, tokens, seen.layer_states, encoder)
+            replace(frame, token=f"{frame.token}  ({tokens.axis.part_at(frame.index)})")
+            for frame in encoder_frames(nets, tokens, seen.layer_states, encoder)
         )
     read_nets = [(replace(net, kind=f"encoder {net.kind}"), words) for net in nets]
     drawn = [*read_nets, *dialogue, *seen.networks(sides["response"][1])]
@@ -176,8 +176,8 @@ def _tokens_of(work: Any, read: Sequence[TokenTurn]) -> tuple[list[int], list[ra
 
 def _without(row: list[int], places: Sequence[range], read: Sequence[TokenTurn]) -> list[TokenTurn]:
     """The turns without the tokens that are left out in a row; turns without tokens are left out whole."""
-    kept = [[token for token in row[place.start : place.stop] if token != LEFT_OUT] for place in places]
-    return [TokenTurn(ids, turn.speaker) for ids, turn in zip(kept, read, strict=True) if ids]
+    ids_left = [[token for token in row[place.start : place.stop] if token != LEFT_OUT] for place in places]
+    return [TokenTurn(ids, turn.speaker) for ids, turn in zip(ids_left, read, strict=True) if ids]
 
 
 def _answer(
@@ -217,20 +217,20 @@ def explain(
     device = next(model.parameters()).device
 
     def of_turns(model: Any, rows: Tensor, before: Tensor) -> Tensor:
-        kept = [_without(row, places, read.turns) for row in rows.tolist()]
-        conversations = [range(*ends) for ends in pairwise(accumulate(map(len, kept), initial=0))]
-        histories = [tensor.to(device) for tensor in pad_histories([*chain.from_iterable(kept)], conversations)]
+        turns = [_without(row, places, read.turns) for row in rows.tolist()]
+        conversations = [range(*ends) for ends in pairwise(accumulate(map(len, turns), initial=0))]
+        histories = [tensor.to(device) for tensor in pad_histories([*chain.from_iterable(turns)], conversations)]
         every, counts = torch.arange(len(rows)), torch.tensor([*map(len, conversations)])
-        found: Tensor = model(*histories, before, every.to(device), counts.to(device))
-        return found
+        hidden: Tensor = model(*histories, before, every.to(device), counts.to(device))
+        return hidden
 
-    (ids, places), held = _tokens_of(work, read.turns), None
+    (ids, places), fixed = _tokens_of(work, read.turns), None
     if not work.input.reads_turns:
-        held = torch.isin(torch.tensor(ids), torch.tensor([*tags])).to(device)  # the tags of the speakers are no words
-        words = words.only([n for n, word in enumerate(words.tokens) if not held[word.start]])
+        fixed = torch.isin(torch.tensor(ids), torch.tensor([*tags])).to(device)  # the tags of the speakers are no words
+        words = words.only([n for n, word in enumerate(words.tokens) if not fixed[word.start]])
     hidden = of_turns if work.input.reads_turns else hidden_of_pair
     unknown, first = tokenizer.special.unknown, work.input.reading.start(asked.speaker)
-    return explain_output(work.input, model, ids, words, unknown, first, written, target, rather_than, hidden, held)
+    return explain_output(work.input, model, ids, words, unknown, first, written, target, rather_than, hidden, fixed)
 
 
 def histories_of(input: Any, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
@@ -241,10 +241,10 @@ def histories_of(input: Any, conversations: Sequence[Conversation], speaker: str
     """
     if speaker is not None:
         input.speakers.check(speaker, "speaker")
-    for n, one in enumerate(conversations):
-        if not one.turns:
+    for n, conversation in enumerate(conversations):
+        if not conversation.turns:
             raise ConfigError(f"conversation {n} has no turn to respond to")
-    numbers = [input.speakers.number(input.who_responds(one, speaker)) for one in conversations]
+    numbers = [input.speakers.number(input.who_responds(conversation, speaker)) for conversation in conversations]
     encoded = input.encode(conversations).conversations
     return [History(turns, number) for turns, number in zip(encoded, numbers, strict=True)]
 
@@ -285,10 +285,10 @@ def _concatenated(turns: Sequence[Words], names: Sequence[str]) -> Words:
     labels: list[str] = []
     tokens: list[range] = []
     parts, start = [], 0
-    for name, one in zip(names, turns, strict=True):
-        parts.append(Part(name, len(labels), len(labels) + len(one.axis)))
-        labels += one.axis.labels
-        tokens += [range(start + word.start, start + word.stop) for word in one.tokens]
+    for name, turn in zip(names, turns, strict=True):
+        parts.append(Part(name, len(labels), len(labels) + len(turn.axis)))
+        labels += turn.axis.labels
+        tokens += [range(start + word.start, start + word.stop) for word in turn.tokens]
         start = tokens[-1].stop if tokens else 0
     axis = turns[0].axis
     return Words(Axis(axis.name, axis.kind, tuple(labels), tuple(parts)), tokens)
@@ -307,7 +307,7 @@ def _views(seen: Trace, choice: Choice, sides: Mapping[str, Side]) -> tuple[list
     tokens, words = views_of_sides(seen, choice, sides, _AXES, shown)
     if both:  # a product of two softmaxes has no scores of its own
         tokens, words = (
-            [replace(one, map=replace(one.map, scores=None)) if one.map.mechanism == "words" else one for one in views]
+            [replace(v, map=replace(v.map, scores=None)) if v.map.mechanism == "words" else v for v in views]
             for views in (tokens, words)
         )
     return tokens, words
@@ -318,15 +318,15 @@ def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> 
     shadings = []
     looked = [view.map for view in views if view.map.mechanism in ("words", "cross")]
     turns = [view.map for view in views if view.map.mechanism == "turns"]
-    for one in looked or turns:
-        shares, axis = one.weights.double().mean(0), one.key
+    for attention in looked or turns:
+        mean_weights, axis = attention.weights.double().mean(0), attention.key
         if not looked:
-            said = zip(axis.labels, conversation.turns[read.first :], strict=True)
-            axis = replace(axis, labels=tuple(f"{label}: {text}" for label, text in said))
-        which = "" if len(looked or turns) == 1 else f" ({one.title})"
+            lines = zip(axis.labels, conversation.turns[read.first :], strict=True)
+            axis = replace(axis, labels=tuple(f"{label}: {text}" for label, text in lines))
+        which = "" if len(looked or turns) == 1 else f" ({attention.title})"
         of_each = f"{axis.kind} and, at the start of the line, of each turn" if looked else "turn"
-        title = f"{_LOOKED.format(kind=one.query.kind)}{of_each}{which}"
-        weights = tuple(shares.tolist())
+        title = f"{_LOOKED.format(kind=attention.query.kind)}{of_each}{which}"
+        weights = tuple(mean_weights.tolist())
         shadings.append(Shading(title, axis, weights, darkest_share(weights), listed=not looked, nested=bool(looked)))
     return shadings
 
@@ -350,5 +350,5 @@ def _notes(
     long = sum(len(turn.ids) > data.max_turn for turn in history[read.first :])
     if long:
         notes.append(f"{counted(long, 'turn')} read only up to token {data.max_turn} (data.max_turn)")
-    unknown = [one for turn in conversation.turns[read.first :] for one in work.input.tokenizer.unknown_in(turn)]
+    unknown = [token for turn in conversation.turns[read.first :] for token in work.input.tokenizer.unknown_in(turn)]
     return [*notes, *notes_on(unknown, edits, hidden)]

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from heed.data.batch import TokenPair, plan_batches
 from heed.data.examples import Link, Pair, Span
-from heed.data.kinds.links import WordLink, read_links, word_spans
+from heed.data.kinds.pairs import WordLink, read_links, word_spans
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.evaluation.alignment import Cell, alignment_measures
+from heed.evaluation.labels import Cell, alignment_measures
 from heed.evaluation.significance import shown
 from heed.layers import RecurrentCell
 from heed.models.base import PairDecoder
@@ -119,8 +119,8 @@ def token_weights(
         batch = work.head.collate((), work.input.collate(pairs, indices, None), None).to(device)
         with watched(model, mechanism="cross", **only) as seen:
             model(**batch.inputs, **batch.forced)
-        found = [seen.maps("cross", layer).weights if check else seen.weights("cross", layer) for layer in layers]
-        yield from zip(indices, zip(*(one.float().cpu().numpy() for one in found), strict=True), strict=True)
+        weights = (seen.maps("cross", layer).weights if check else seen.weights("cross", layer) for layer in layers)
+        yield from zip(indices, zip(*(w.float().cpu().numpy() for w in weights), strict=True), strict=True)
 
 
 def word_weights(
@@ -139,8 +139,8 @@ def word_weights(
         The number of a pair, and its weights `(heads, target words, source words)`.
     """
     ids = [None] * len(pairs) if written is None else written
-    encoded = [_Encoded.of(work, pair, given) for pair, given in zip(pairs, ids, strict=True)]
-    chosen = [n for n, one in enumerate(encoded) if one.of_source.size and one.of_target.size]
+    encoded = [_Encoded.of(work, pair, tokens) for pair, tokens in zip(pairs, ids, strict=True)]
+    chosen = [n for n, pair in enumerate(encoded) if pair.of_source.size and pair.of_target.size]
     for index, (weights,) in token_weights(work, model, [encoded[n].tokens for n in chosen], [layer]):
         yield chosen[index], encoded[chosen[index]].of_words(weights, state)
 
@@ -188,7 +188,7 @@ def _overlaps(tokens: Sequence[Span], words: Sequence[Span]) -> Array:
 
 
 def _written_words(tokenizer: TextTokenizer, ids: Sequence[int]) -> Array:
-    """As `_overlaps`, for tokens that a model wrote: each belongs to the last word of the text up to it."""
+    """The same for generated tokens: each belongs to the last word of the text up to and including it."""
     ends = [len(tokenizer.decode(ids[: n + 1]).split()) for n in range(len(ids))]
     words = np.zeros((len(ids), max(ends, default=0)), dtype=np.float32)
     for n, end in enumerate(ends):
@@ -237,14 +237,16 @@ def aligned_counts(work: Any, model: PairDecoder, pairs: Sequence[Pair]) -> tupl
         return None
     place, first = writing_place(work, model), len(work.input.frame[0])
     right, linked = [0] * len(pairs), [0] * len(pairs)
-    known = [i for i, pair in enumerate(pairs) if pair.links]
-    for n, weights in token_weights(work, model, work.input.encode([pairs[i] for i in known]), [place.layer], True):
-        pair = pairs[known[n]]
+    linked_pairs = [i for i, pair in enumerate(pairs) if pair.links]
+    for n, weights in token_weights(
+        work, model, work.input.encode([pairs[i] for i in linked_pairs]), [place.layer], True
+    ):
+        pair = pairs[linked_pairs[n]]
         query_spans = work.input.target_spans(pair.target)
         key_spans = work.input.source_tokenizer.encode(pair.source).spans
         best = place.mean(weights[0])[:, first : first + len(key_spans)].argmax(-1).tolist()
-        found = aligned_characters(best, query_spans, key_spans, pair.links or ())
-        right[known[n]], linked[known[n]] = found
+        counts = aligned_characters(best, query_spans, key_spans, pair.links or ())
+        right[linked_pairs[n]], linked[linked_pairs[n]] = counts
     return right, linked
 
 
@@ -261,14 +263,14 @@ def known_links(work: Any, source: str, target: str, words: Sequence[Words]) -> 
         InputSpans.of(work.input.source_tokenizer, source, before=len(work.input.frame[0])),
     )
     spans = [_word_spans(text.spans, of_text) for text, of_text in zip(typed, words, strict=True)]
-    found = torch.zeros(len(spans[0]), len(spans[1]), dtype=torch.bool)
+    cells = torch.zeros(len(spans[0]), len(spans[1]), dtype=torch.bool)
     for link in links:
         rows, columns = (
-            torch.tensor([min(end, known[1]) > max(start, known[0]) for start, end in each])
-            for each, known in zip(spans, (link.target, link.source), strict=True)
+            torch.tensor([min(end, span[1]) > max(start, span[0]) for start, end in each])
+            for each, span in zip(spans, (link.target, link.source), strict=True)
         )
-        found |= rows.unsqueeze(1) & columns
-    return found
+        cells |= rows.unsqueeze(1) & columns
+    return cells
 
 
 def _word_spans(tokens: Sequence[Span], words: Words) -> list[Span]:
@@ -343,7 +345,7 @@ class Alignments(list[WordAlignment]):
     @property
     def links(self) -> list[list[Cell]]:
         """The links of each pair."""
-        return [list(one.links) for one in self]
+        return [list(alignment.links) for alignment in self]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))
@@ -352,7 +354,7 @@ class Alignments(list[WordAlignment]):
 def place_of(
     run: Any, layer: int | None = None, head: int | Literal["mean"] | None = None, state: State | None = None
 ) -> AttentionPlace:
-    """The given layer (negative from the end), head or "mean" of all, and state, where given; else `usual_place`.
+    """The place of a layer (negative from the end), a head or the "mean" of all, and a state; None as in `usual_place`.
 
     Raises:
         ConfigError: The run does not attend to its source, or lacks the layer or the head.
@@ -377,11 +379,11 @@ def links_at(
 
     `written` are the targets' tokens, if known.
     """
-    found: list[dict[Cell, float]] = [{} for _ in pairs]
+    links: list[dict[Cell, float]] = [{} for _ in pairs]
     for n, weights in word_weights(run.task, run.model, _stripped(pairs), place.layer, place.state, written):
         mean = place.mean(weights)  # (target words, source words)
-        found[n] = {(i, j): float(mean[j, i]) for j, i in enumerate(mean.argmax(1).tolist()) if mean[j, i] > 0}
-    return found
+        links[n] = {(i, j): float(mean[j, i]) for j, i in enumerate(mean.argmax(1).tolist()) if mean[j, i] > 0}
+    return links
 
 
 def alignments(run: Any, place: AttentionPlace, pairs: Sequence[Pair], scores: bool = False) -> Alignments:
@@ -393,11 +395,11 @@ def alignments(run: Any, place: AttentionPlace, pairs: Sequence[Pair], scores: b
             -loss / count if pair.source.strip() and pair.target.strip() else math.nan
             for loss, count, pair in zip(nats, tokens, pairs, strict=True)
         ]
-    made = []
+    results = []
     for links, score in zip(links_at(run, place, pairs), log_probs, strict=True):
         cells = sorted(links)
-        made.append(WordAlignment(tuple(cells), tuple(links[cell] for cell in cells), score))
-    return Alignments(made, place)
+        results.append(WordAlignment(tuple(cells), tuple(links[cell] for cell in cells), score))
+    return Alignments(results, place)
 
 
 def _stripped(pairs: Sequence[Pair]) -> list[Pair]:
@@ -449,10 +451,9 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
     """
     if not run.model.aligns:
         return {}
-    found = links_at(run, place_of(run), pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
-    links = [
-        _character_links(*both) if both[0].links is None else both[0].links for both in zip(pairs, found, strict=True)
-    ]
+    aligned = links_at(run, place_of(run), pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
+    both = zip(pairs, aligned, strict=True)
+    links = [_character_links(pair, cells) if pair.links is None else pair.links for pair, cells in both]
     layers, first = layers_of(run.model, run.config.model.name), len(run.task.input.frame[0])
     right: dict[int, Any] = {}
     linked = 0
@@ -493,8 +494,8 @@ def align(
     if isinstance(target, WrittenText):
         return links_of(run, str(source).strip(), target)
     if isinstance(source, str) and isinstance(target, str):
-        one: Any = align(run, [source], [target], **options)
-        return list(one[0].links)
+        alignment: Any = align(run, [source], [target], **options)
+        return list(alignment[0].links)
     if isinstance(source, str) or isinstance(target, str):
         raise ConfigError("align takes two texts, or a list of sources and a list of targets")
     if len(source) != len(target):
@@ -528,6 +529,6 @@ def alignment_scores(run: Any, pairs: Sequence[Pair], gold: str | Path) -> tuple
         `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and remarks on the file.
     """
     (links, notes), run = read_gold(gold, pairs), run.members[0]
-    made = alignments(run, place_of(run), pairs)
-    scores = shown(alignment_measures(made.links, links), run.config.evaluation.bootstrap)
-    return {**scores, "alignment_place": made.place.values()}, notes
+    aligned = alignments(run, place_of(run), pairs)
+    scores = shown(alignment_measures(aligned.links, links), run.config.evaluation.bootstrap)
+    return {**scores, "alignment_place": aligned.place.values()}, notes

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from heed.data.batch import pad_rows, plan_batches
-from heed.data.tokens.tokenizer import END, Encoded
+from heed.data.tokens import END
+from heed.data.tokens.tokenizer import Encoded
 from heed.errors import ConfigError
 from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
@@ -211,11 +212,11 @@ class Stops:
 
 def before_stop(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
     """Cut a text at its earliest stop text, and return both; of two at the same position, the longer."""
-    found = [(place, -len(one), one) for one in stop if (place := text.find(one)) >= 0]
-    if not found:
+    matches = [(place, -len(ending), ending) for ending in stop if (place := text.find(ending)) >= 0]
+    if not matches:
         return text, None
-    place, _, one = min(found)
-    return text[:place], one
+    place, _, ending = min(matches)
+    return text[:place], ending
 
 
 def without_incomplete(text: str, tokens: Sequence[int], encode: Callable[[str], Encoded]) -> str:
@@ -261,14 +262,14 @@ def continue_all(
     first = [input.prompt_tokens(ids) for ids in input.tokenizer.encode_all(list(prompts))]
     drafts = [_Draft(ids, place) for ids in first for place in range(times)]
     if options.beam_size > 1:
-        found = _search(input, model, drafts, options)
+        outputs = _search(input, model, drafts, options)
     else:
         for _ in _write(input, model, drafts, options):
             pass
-        found = [drafts[i : i + times] for i in range(0, len(drafts), times)]
+        outputs = [drafts[i : i + times] for i in range(0, len(drafts), times)]
     return [
         sorted((_continuation(input, prompt, draft, options) for draft in group), key=lambda c: -c.score)
-        for prompt, group in zip(prompts, found, strict=True)
+        for prompt, group in zip(prompts, outputs, strict=True)
     ]
 
 
@@ -295,8 +296,8 @@ def stream(
             shown += len(piece)
             yield piece
     continuation = _continuation(input, prompt, draft, options)
-    if rest := continuation.text[shown:]:
-        yield rest
+    if tail := continuation.text[shown:]:
+        yield tail
     return continuation
 
 
@@ -330,7 +331,7 @@ def _write(
         needs = [max(0, options.min_length - len(draft.written)) for draft in waiting]
         needs = [need if need < room else options.min_length for need, room in zip(needs, rooms, strict=True)]
         for need in sorted(set(needs)):
-            alike = [i for i, own in enumerate(needs) if own == need]
+            alike = [i for i, tokens in enumerate(needs) if tokens == need]
             for chosen in plan_batches(costs, _TOGETHER, chosen=alike):
                 batch = [waiting[i] for i in chosen]
                 search = options.search(
@@ -426,7 +427,7 @@ def _continuation(input: Stream, prompt: str, draft: _Draft, options: WritingOpt
         stopped_by,
         log_prob / max(1, count) ** options.length_penalty,
         tuple(draft.written),
-        unread=max(0, draft.unread - len(input.prompt_tokens([0])) + 1),  # the first token is none of the prompt
+        unread=max(0, draft.unread - len(input.prompt_tokens([0])) + 1),  # the first token is not part of the prompt
     )
 
 
@@ -510,7 +511,7 @@ def rank(
             RankedChoice(choice, place, total, math.exp(total - best) / norm, *part)
             for place, (choice, total, part) in enumerate(zip(choices, totals, parts, strict=True))
         ]
-        results.append(sorted(ranked, key=lambda one: -one.log_prob))
+        results.append(sorted(ranked, key=lambda choice: -choice.log_prob))
     return results
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.corpus import label_sets_in
-from heed.data.examples import Kept, LabelSet, label_order
+from heed.data.examples import HashedExamples, LabelSet, label_order
 from heed.data.kinds.numbers import likely_target
 from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, suggest
@@ -36,7 +36,7 @@ from heed.tasks.base.labels import (
     spelling_lines,
 )
 from heed.tasks.base.report import label_body
-from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows, TargetScore
 from heed.tasks.work import Work
 from heed.visible import escaped
 
@@ -66,7 +66,7 @@ class Labeller(nn.Module):
 
 
 def origin_of(examples: Sequence[Any], at: int) -> str:
-    """The place that an example comes from, without making the example where it is made on access."""
+    """The place that an example comes from; an example that is created on access is not created for it."""
     return str(examples.origin(at) if hasattr(examples, "origin") else examples[at].origin)
 
 
@@ -113,7 +113,7 @@ class Labels(Head):
         return getattr(self.config.data, "class_weights", "none")
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
-        labels = self.known(config, splits)
+        labels = self.learned_labels(config, splits)
         check_labels(labels)
         weights = replace(self, config=config).weighting
         for label in weights if isinstance(weights, dict) else ():
@@ -122,12 +122,12 @@ class Labels(Head):
                 raise ConfigError(f"data.class_weights: {what}")
         return config, replace(self, labels=tuple(labels), config=config)
 
-    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
+    def learned_labels(self, config: Any, splits: Splits[Any]) -> list[str]:
         """The labels of a new run, in order: of the training examples, of those left out of them and held out."""
         # A subset of the training set keeps the labels of the whole.
-        given_valid = isinstance(config.data.valid, list)
-        known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
-        return label_order(label for some in known for each in label_sets_in(some)[0] for label in each)
+        held_out = [] if isinstance(config.data.valid, list) else [splits.examples["valid"]]
+        parts = [splits.examples["train"], splits.left_out, *held_out]
+        return label_order(label for part in parts for labels in label_sets_in(part)[0] for label in labels)
 
     def taught(self, *learned: Any) -> Self:
         return replace(self, labels=tuple(learned[0]))
@@ -171,12 +171,12 @@ class Labels(Head):
     def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
         """The `Truths` of examples."""
         sets, numbers = label_sets_in(examples)
-        known = {label: number for number, label in enumerate(self.labels)}
+        numbers_of = {label: number for number, label in enumerate(self.labels)}
         for place, labels in enumerate(sets):
-            if missing := next((label for label in labels if label not in known), None):
+            if missing := next((label for label in labels if label not in numbers_of), None):
                 at = int(np.flatnonzero(numbers == place)[0])
                 self.number(missing, origin_of(examples, at))
-        return Truths([[known[label] for label in labels] for labels in sets], numbers)
+        return Truths([[numbers_of[label] for label in labels] for labels in sets], numbers)
 
     def true(self, truths: Truths, rows: Sequence[int]) -> Tensor:
         """Label numbers `(rows,)`, -1 for none; or `(rows, num_labels)` zeros and ones for several labels."""
@@ -206,8 +206,8 @@ class Labels(Head):
 
     def class_weights(self, truths: Truths) -> list[float]:
         """The weight of each class in the loss over the training examples."""
-        if isinstance(given := self.weighting, dict):
-            return [given.get(label, 1.0) for label in self.labels]
+        if isinstance(weights := self.weighting, dict):
+            return [weights.get(label, 1.0) for label in self.labels]
         counts = np.zeros(len(self.labels), np.int64)
         for labels, count in zip(truths.sets, truths.of_sets, strict=True):
             counts[[*labels]] += count
@@ -276,31 +276,31 @@ class Labels(Head):
     def measures(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[Measure]:
         sets, numbers = label_sets_in(examples)
         true = np.array([[label in labels for label in self.labels] for labels in sets])[numbers]
-        said = np.array([[label in one.labels for label in self.labels] for one in predictions])
-        return f1_measures(true, said)
+        predicted = np.array([[label in prediction.labels for label in self.labels] for prediction in predictions])
+        return f1_measures(true, predicted)
 
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        """As for every head; `others` are the labels, and whether there may be several, of a comparison."""
+        """The outcomes; `others` are the labels of all compared runs, and whether an example may have several."""
         labels, several = (self.labels, self.several) if others is None else others
         truths = self.truths(examples)
-        made = outcomes_of(predictions, truths, labels, several, lambda i: input.place(examples, i))
-        if any(one.probabilities for one in predictions):
-            return made
-        kept = tuple(m for m in made.measures if m.name in ("accuracy", "macro_f1", "micro_f1"))
-        return replace(made, measures=kept, further=())  # a baseline that gives labels only
+        outcomes = outcomes_of(predictions, truths, labels, several, lambda i: input.place(examples, i))
+        if any(prediction.probabilities for prediction in predictions):
+            return outcomes
+        measures = tuple(m for m in outcomes.measures if m.name in ("accuracy", "macro_f1", "micro_f1"))
+        return replace(outcomes, measures=measures, further=())  # a baseline that gives labels only
 
     def truths(self, examples: Sequence[Any]) -> Sequence[LabelSet]:
         """The labels of each example, as in the data."""
-        if isinstance(examples, Kept):
+        if isinstance(examples, HashedExamples):
             sets, numbers = examples.label_sets
             return [sets[number] for number in numbers.tolist()]
         return [example.labels for example in examples]
 
-    # What an attribution may ask ----------------------------------------------------------------------------------
+    # Scores for attributions --------------------------------------------------------------------------------------
 
-    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+    def target_score(self, answer: Tensor, target: str | None, rather_than: str | None) -> TargetScore:
         label = target if target is not None else self.labels[int(answer.argmax())]
         numbers = [chosen(name, self.labels, "label") for name in (label, rather_than) if name is not None]
 
@@ -308,7 +308,8 @@ class Labels(Head):
             first, *others = (self.logit_of(logits, number) for number in numbers)
             return first - others[0] if others else first
 
-        return Asked(f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than else ""), score)
+        minus = f" minus that of '{rather_than}'" if rather_than else ""
+        return TargetScore(f"the logit of '{label}'{minus}", score)
 
     def logit_of(self, logits: Tensor, number: int) -> Tensor:
         """The logit of a label, `(rows,)`; of two labels with one output, the first has the negative one."""

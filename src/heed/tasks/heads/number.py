@@ -22,10 +22,10 @@ from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import Measure, Outcomes
-from heed.tasks.base.labels import MOST_ERRORS, check_labels
+from heed.tasks.base.labels import MAX_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import score_lines
-from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows, TargetScore
 from heed.tasks.heads.labels import Labeller, Labels, origin_of
 from heed.tasks.inputs.rows import column_lines
 from heed.tasks.work import Work
@@ -55,14 +55,14 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
     """
     sets, numbers = label_sets_in(examples)
     if not any(sets):  # no names, but values
-        return numbers_in([one.truth for one in examples], lambda at: str(examples[at].origin))
+        return numbers_in([example.truth for example in examples], lambda at: str(examples[at].origin))
     first = lambda at: int(np.flatnonzero(numbers == at)[0])  # noqa: E731
     labels = [labels[0] if labels else "" for labels in sets]
     return numbers_in(labels, lambda at: origin_of(examples, first(at)))[numbers]
 
 
 def _name_of(examples: Sequence[Any], config: Any) -> str:
-    """The name of the number: that of its column, or of the field of the examples."""
+    """The name of the number: its column's, or that of the field of the examples."""
     if isinstance(examples, Table):
         return examples.label_name
     fields: list[str] = [*type(examples[0]).roles]
@@ -71,9 +71,9 @@ def _name_of(examples: Sequence[Any], config: Any) -> str:
 
 def mean_number(run: Any) -> Mapping[str, Callable[[Sequence[Any]], list[NumberPrediction]]]:
     """The mean of the training set, as a baseline."""
-    if (known := run.known()) is None:
+    if (train := run.training_examples()) is None:
         return {}
-    mean = NumberPrediction(float(values_of_labels(known).mean()))
+    mean = NumberPrediction(float(values_of_labels(train).mean()))
     return {"mean": lambda examples: [mean] * len(examples)}
 
 
@@ -148,23 +148,23 @@ class Number(Head):
         return NumberPrediction(float(self.standard.undo(np.array([[float(answer)]]))[0, 0]))
 
     def measures(self, predictions: Sequence[NumberPrediction], examples: Sequence[Any]) -> Sequence[Measure]:
-        return number_measures(values_of_labels(examples), np.array([one.value for one in predictions]))
+        return number_measures(values_of_labels(examples), np.array([prediction.value for prediction in predictions]))
 
     def outcomes(
         self, predictions: Sequence[NumberPrediction], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        true, predicted = values_of_labels(examples), np.array([one.value for one in predictions])
-        order = np.argsort(-np.abs(predicted - true), kind="stable")[:MOST_ERRORS].tolist()
+        true, predicted = values_of_labels(examples), np.array([prediction.value for prediction in predictions])
+        order = np.argsort(-np.abs(predicted - true), kind="stable")[:MAX_ERRORS].tolist()
         errors = [{**input.place(examples, i), "true": float(true[i]), "predicted": float(predicted[i])} for i in order]
-        outputs = tuple(one.summary() for one in predictions)
+        outputs = tuple(prediction.summary() for prediction in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
 
-    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+    def target_score(self, answer: Tensor, target: str | None, rather_than: str | None) -> TargetScore:
         if (label := target or rather_than) is not None:
             raise ConfigError(f"the model predicts one number, {self.name!r}, and no labels; leave out {label!r}")
         assert self.standard is not None
         mean, deviation = self.standard.mean[0], self.standard.deviation[0]
-        return Asked(f"the number '{self.name}'", lambda states: mean + deviation * states[:, 0])
+        return TargetScore(f"the number '{self.name}'", lambda states: mean + deviation * states[:, 0])
 
     def report(self, scores: Mapping[str, Any]) -> list[str]:
         return score_lines(scores, {"mae": "MAE", "rmse": "RMSE", "r2": "R2"})
@@ -186,7 +186,7 @@ class Number(Head):
 
 @dataclass(frozen=True)
 class LabelsOrNumber(Head):
-    """Labels or a number, as `data.target` says; what it learns or restores is one of the two."""
+    """Labels or a number by `data.target`; learning or restoring returns one of the two."""
 
     labels: Labels = field(default_factory=Labels)
     number: Number = Number()
@@ -196,8 +196,8 @@ class LabelsOrNumber(Head):
         return self.labels.options
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
-        held = not isinstance(config.data.valid, list)
-        some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if held else [])]
+        is_held_out = not isinstance(config.data.valid, list)
+        some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if is_held_out else [])]
         every = [label for part in some for sets, numbers in [label_sets_in(part)]
                  for number in numbers.tolist() for label in sets[number]]  # fmt: skip
         if config.data.target == "auto":

@@ -1,4 +1,4 @@
-"""Labels of texts: a pooling of the states of tokens, and one linear layer, beside which a linear part may stand."""
+"""Labels or numbers of texts, from pooled states of tokens, perhaps with a linear part; and TF-IDF, their baseline."""
 
 from __future__ import annotations
 
@@ -14,20 +14,68 @@ from torch.nn.functional import pad
 from heed.attention import AttentionPooling
 from heed.data.batch import framed
 from heed.data.corpus import characters_of
-from heed.data.tokens.special import Special
+from heed.data.examples import without_breaks
+from heed.data.tokens import Special
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.layers import max_pooling, mean_pooling
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks.base.head_options import ClassificationHead, PooledOptions
-from heed.tasks.base.labels import library_memory
+from heed.tasks.base.labels import LabelPrediction, library_memory
 from heed.tasks.contracts import Facts, Input
 from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
 from heed.tasks.heads.number import Number
-from heed.tasks.heads.tfidf import fitting_memory
 from heed.tasks.inputs.ngrams import Targets, usual_characters
 from heed.tasks.inputs.texts import effort_of
 from heed.tasks.work import Work
+
+NAME, ALONE, NETWORK = "TF-IDF and a linear SVM", "the n-grams of this run alone", "the network of this run alone"
+_WORDS = r"\w+|[^\w\s]"
+MAX_FITTED = 40_000_000
+"""Largest number of characters of training text used, about half a minute's work; of more, a sample is used."""
+_BYTES = 14
+"""Memory of fitting for each character; 20 for IMDb and 48 for SST-2, but what training has freed is used again."""
+
+
+def fitting_memory(characters: int) -> int:
+    """Bytes that fitting the baseline to training texts of this many characters takes."""
+    return _BYTES * min(characters, MAX_FITTED)
+
+
+class TfidfClassifier:
+    """TF-IDF of single words and pairs, counting punctuation marks as words, and one linear SVM for each label.
+
+    Source: scikit-learn's `TfidfVectorizer` and `LinearSVC` with their defaults.
+    """
+
+    def __init__(self, texts: Sequence[str], labels: Sequence[Sequence[str]], several: bool) -> None:
+        """Fit to labelled texts, to every n-th of very many. `several`: a text may have any number of labels."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.svm import LinearSVC
+
+        step = 1 + sum(map(len, texts)) // MAX_FITTED
+        texts, labels = texts[::step], labels[::step]
+        self._several = several
+        self._labels = sorted({label for chosen in labels for label in chosen})
+        self._vectorizer: Any = TfidfVectorizer(ngram_range=(1, 2), token_pattern=_WORDS)
+        inputs = self._vectorizer.fit_transform(map(without_breaks, texts))
+        self._machines: list[Any] = []
+        for label in self._labels:
+            column = np.array([label in chosen for chosen in labels])
+            # A label that every text has needs no SVM.
+            self._machines.append(None if column.all() else LinearSVC(random_state=0).fit(inputs, column))
+
+    def predict(self, texts: Sequence[str]) -> list[LabelPrediction]:
+        """The labels of each text, without probabilities, which an SVM does not give."""
+        inputs = self._vectorizer.transform(map(without_breaks, texts))
+        columns = [np.ones(len(texts)) if svm is None else svm.decision_function(inputs) for svm in self._machines]
+        scores = np.stack(columns, axis=1)
+        chosen = [
+            [self._labels[i] for i in np.flatnonzero(row > 0)] if self._several else [self._labels[int(row.argmax())]]
+            for row in scores
+        ]
+        return [LabelPrediction(",".join(labels), tuple(labels), 0.0, {}) for labels in chosen]
+
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
 
@@ -118,19 +166,19 @@ class Classifier(nn.Module):
         return logits + self.ngram_scale * ngrams
 
 
-def with_pooling(fields: dict[str, Any], options: PooledOptions, given: dict[str, Any], work: Work) -> dict[str, Any]:
-    """The fields with the pooling resolved; without those of the pooling for a body that gives one vector.
+def with_pooling(settled: dict[str, Any], options: PooledOptions, fields: dict[str, Any], work: Work) -> dict[str, Any]:
+    """The settled fields with the pooling resolved; without those of the pooling for a body that gives one vector.
 
     Raises:
         ConfigError: The body does not support this pooling.
     """
     name, body = work.config.model.name, work.body_class
     if issubclass(body, TextEncoder):
-        if meant := [field for field in _POOLING_FIELDS if field in given]:
+        if meant := [field for field in _POOLING_FIELDS if field in fields]:
             raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
-        return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
+        return {field: value for field, value in settled.items() if field not in _POOLING_FIELDS}
     assert issubclass(body, TokenEncoder)
-    return {**fields, "pooling": _pooling(options.pooling, body, work)}
+    return {**settled, "pooling": _pooling(options.pooling, body, work)}
 
 
 def _pooling(pooling: str, body: type[TokenEncoder], work: Work) -> str:
@@ -148,8 +196,8 @@ def _pooling(pooling: str, body: type[TokenEncoder], work: Work) -> str:
         )
     if pooling != "auto" or not body.framed:
         return pooling_of(pooling)
-    known = {} if work.parent is None else work.parent.task.config.model.settings
-    return "last" if known.get("pooling") == "last" else "mean"
+    parent_fields = {} if work.parent is None else work.parent.task.config.model.settings
+    return "last" if parent_fields.get("pooling") == "last" else "mean"
 
 
 @dataclass(frozen=True)
@@ -160,8 +208,8 @@ class TextNumber(Number):
 
     targets: str = "texts"
 
-    def settled(self, options: PooledOptions, given: dict[str, Any], work: Work) -> dict[str, Any]:
-        return with_pooling(dict(options.model_dump()), options, given, work)
+    def settled(self, options: PooledOptions, fields: dict[str, Any], work: Work) -> dict[str, Any]:
+        return with_pooling(dict(options.model_dump()), options, fields, work)
 
     def build(self, body: Any, options: PooledOptions, facts: Facts) -> Classifier:
         assert facts.special is not None
@@ -178,19 +226,19 @@ class TextLabels(Labels):
     longest: Any = lambda work: 0
     """Length of the longest n-grams where the user gives none, for a run."""
 
-    def settled(self, options: ClassificationHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: ClassificationHead, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         kind = options.head
         if kind == "auto":
             kind = "sigmoid" if self.several else "softmax"
         if kind == "softmax" and self.several:
             raise ConfigError("model.head softmax chooses one label, but data.several_labels is true; use sigmoid")
         check_sigmoid(self, kind, ", or data.several_labels=true")
-        longest = options.ngrams if "ngrams" in given else self.longest(work)
-        fields = {**options.model_dump(), "head": kind, "ngrams": longest}
+        longest = options.ngrams if "ngrams" in fields else self.longest(work)
+        settled = {**options.model_dump(), "head": kind, "ngrams": longest}
         if longest and options.ngram_characters is None:
             size = characters_of(work.splits.examples["train"])
-            fields["ngram_characters"] = usual_characters(size, effort_of(work))
-        return with_pooling(fields, options, given, work)
+            settled["ngram_characters"] = usual_characters(size, effort_of(work))
+        return with_pooling(settled, options, fields, work)
 
     @property
     def follows(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -201,7 +249,7 @@ class TextLabels(Labels):
         return Classifier(body, options, len(facts.rows["labels"]), facts.special, options.ngrams > 0)
 
     def linear_targets(self, truths: Truths) -> Targets:
-        """What the linear part should say of the training texts."""
+        """The targets of the linear part for the training texts."""
         true: Any = self.true(truths, range(len(truths.numbers))).numpy()
         if not self.several:
             true = np.eye(len(self.labels), dtype=bool)[true]
@@ -221,6 +269,6 @@ class TextLabels(Labels):
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        made = super().outcomes(predictions, examples, input, others)
-        made.details["cut"] = sum(one.unread > 0 for one in predictions)
-        return made
+        outcomes = super().outcomes(predictions, examples, input, others)
+        outcomes.details["cut"] = sum(prediction.unread > 0 for prediction in predictions)
+        return outcomes

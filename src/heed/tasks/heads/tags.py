@@ -29,8 +29,8 @@ from heed.tasks.base.head_options import TaggingHead
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.report import interval, per_name, score_lines
 from heed.tasks.contracts import Batch, Draw, Facts, Input
+from heed.tasks.heads import states_of
 from heed.tasks.heads.labels import Labels
-from heed.tasks.heads.states import states_of
 from heed.tasks.inputs.words import Typed, typed
 from heed.tasks.work import Work
 from heed.visible import escaped
@@ -65,8 +65,8 @@ class TagPrediction(Prediction):
     def __repr__(self) -> str:
         if self.plain:
             return f"<{short(self.summary())[1:-1]}>"
-        found = "; ".join(f"{short(one.text)} {one.label} {one.probability:.3f}" for one in self.entities)
-        return f"<{found or 'no entity'}>"
+        texts = "; ".join(f"{short(entity.text)} {entity.label} {entity.probability:.3f}" for entity in self.entities)
+        return f"<{texts or 'no entity'}>"
 
     def rows(self) -> list[dict[str, Any]]:
         columns = zip(self.words, self.spans, self.tags, self.probabilities, strict=True)
@@ -80,12 +80,12 @@ class TagPrediction(Prediction):
         """The entities, in order."""
         if self.plain:
             return ()
-        found = []
+        predictions = []
         for label, first, stop in entities(self.tags):
             start, end = self.spans[first][0], self.spans[stop - 1][1]
             probability = math.prod(self.probabilities[first:stop])
-            found.append(EntityPrediction(label, self.text[start:end], start, end, probability))
-        return tuple(found)
+            predictions.append(EntityPrediction(label, self.text[start:end], start, end, probability))
+        return tuple(predictions)
 
     @property
     def uncertainty(self) -> float:
@@ -106,10 +106,10 @@ class TagPrediction(Prediction):
             for e in self.entities
         )
 
-    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def lines(self, source: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         line = self.summary()
         if options.get("sort"):
-            line = "\t".join([f"{self.uncertainty:.4f}", one_line(given), line])
+            line = "\t".join([f"{self.uncertainty:.4f}", one_line(source), line])
         return (line,)
 
     def values(self) -> dict[str, Any]:
@@ -197,11 +197,11 @@ class Tagger(nn.Module):
         self.body = body
         self._positions = learned_positions(body.config_class, vars(body.config))
         self.characters: CharacterFeatures | AffixFeatures | None = None
-        if known := facts.rows.get("characters"):
+        if rows := facts.rows.get("characters"):
             if options.characters == "cnn":
-                self.characters = CharacterFeatures(len(known), options.d_character, options.num_filters)
+                self.characters = CharacterFeatures(len(rows), options.d_character, options.num_filters)
             else:
-                self.characters = AffixFeatures(len(known), options.num_filters)
+                self.characters = AffixFeatures(len(rows), options.num_filters)
         self.head = TAG_HEADS[options.head](body.d_output, facts.rows["labels"], in_bio)
         body.without_last()
 
@@ -241,14 +241,14 @@ class Tagger(nn.Module):
     def _states(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
         """The state used for each token, after framing and delay, `(batch, length, d_output)`."""
         if not self.delay:
-            most = self._positions or tokens.shape[1]
+            max_tokens = self._positions or tokens.shape[1]
             if self.body.framed:
-                most = int(self.body.config.max_length) - frame_size(False)  # type: ignore[attr-defined]
-            pieces = [None] * -(-tokens.shape[1] // most) if features is None else features.split(most, 1)
-            parts = zip(tokens.split(most, 1), mask.split(most, 1), pieces, strict=True)
+                max_tokens = int(self.body.config.max_length) - frame_size(False)  # type: ignore[attr-defined]
+            pieces = [None] * -(-tokens.shape[1] // max_tokens) if features is None else features.split(max_tokens, 1)
+            parts = zip(tokens.split(max_tokens, 1), mask.split(max_tokens, 1), pieces, strict=True)
             states = [states_of(self.body, *part, self.special, further) for *part, further in parts]  # type: ignore[call-arg]
             return states[0] if len(states) == 1 else torch.cat(states, dim=1)
-        read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
+        read = pad(mask, (self.delay, 0), value=True)  # the added tokens are real
         ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), self.special.end)
         if features is not None:
             features = pad(features * mask.unsqueeze(-1), (0, 0, 0, self.delay))
@@ -263,7 +263,7 @@ class Tagged(NamedTuple):
 
 
 class Truths(NamedTuple):
-    """The numbers of the tags of each sentence, -1 for one that no training word has, and the sentences."""
+    """The numbers of the tags of each sentence, -1 for a tag never seen in training, and the sentences."""
 
     tags: Corpus[list[int]]
     sentences: Sequence[Sentence]
@@ -303,21 +303,21 @@ class Tags(Labels):
         """True for a CRF, which gives an ensemble a legal sequence of tags."""
         return bool(self.chosen.head == "crf")
 
-    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
-        labels = super().known(config, splits)
+    def learned_labels(self, config: Any, splits: Splits[Any]) -> list[str]:
+        labels = super().learned_labels(config, splits)
         types = {label[2:] for label in labels if is_entity_tag(label)}
         return label_order({*labels, *(f"{letter}-{kind}" for letter in "BI" for kind in types)})
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Any]:
         head: Any
         config, head = super().learn(config, splits)
-        known = {*head.labels}
+        labels = {*head.labels}
         for sentence in splits.examples["valid"]:
-            if not known.issuperset(sentence.tags):
+            if not labels.issuperset(sentence.tags):
                 head._refuse(sentence)
         return config, head
 
-    def settled(self, options: TaggingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: TaggingHead, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         if work.config.evaluation.select_by == "entity_f1" and self.plain:
             raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
         body = work.body_class
@@ -370,7 +370,7 @@ class Tags(Labels):
 
     def decode(self, model: Tagger, states: Tensor, batch: Batch) -> Sequence[Tagged]:
         mask = batch.inputs["word_mask"]
-        best, probabilities = (one.cpu() for one in model.head.decode(states, mask))
+        best, probabilities = (tensor.cpu() for tensor in model.head.decode(states, mask))
         rows = zip(best, probabilities.float(), mask.sum(1).tolist(), strict=True)
         return [Tagged(tags[:count].tolist(), each[:count]) for tags, each, count in rows]
 
@@ -389,7 +389,7 @@ class Tags(Labels):
         self, answer: Tagged, example: Sentence | Typed | None = None, input: Input | None = None
     ) -> TagPrediction:
         assert example is not None
-        one = typed(example)
+        sentence = typed(example)
         rows, ranked = answer.probabilities.tolist(), answer.probabilities.argsort(-1, descending=True)[:, :3].tolist()
         others = tuple(
             tuple((self.labels[i], row[i]) for i in best if i != tag)[:2]
@@ -397,7 +397,7 @@ class Tags(Labels):
         )
         tags = tuple(self.labels[tag] for tag in answer.tags)
         of_tags = tuple(row[tag] for row, tag in zip(rows, answer.tags, strict=True))
-        return TagPrediction(one.text, one.words, tuple(one.spans), tags, of_tags, others, self.plain)
+        return TagPrediction(sentence.text, sentence.words, tuple(sentence.spans), tags, of_tags, others, self.plain)
 
     # For people ---------------------------------------------------------------------------------------------------
 
@@ -414,16 +414,16 @@ class Tags(Labels):
     def outcomes(
         self, predictions: Sequence[TagPrediction], examples: Sequence[Sentence], input: Input, others: Any = None
     ) -> Outcomes:
-        """As for every head; `others` is True if a run of a comparison has tags that mark no entities."""
+        """The outcomes; `others` is True if any compared run has tags that mark no entities."""
         plain, evaluation = self.plain if others is None else others, self.config.evaluation
-        words, true, said = [e.words for e in examples], [e.tags for e in examples], [p.tags for p in predictions]
-        made = tag_outcomes([*map(mark_entities, words, said)], true, said, plain)
+        words, true, predicted = [e.words for e in examples], [e.tags for e in examples], [p.tags for p in predictions]
+        outcomes = tag_outcomes([*map(mark_entities, words, predicted)], true, predicted, plain)
         if evaluation.words:
-            made.details["per_word"] = score_words(words, true, said, evaluation.words, evaluation.bootstrap)
+            outcomes.details["per_word"] = score_words(words, true, predicted, evaluation.words, evaluation.bootstrap)
         if never := {*chain(*true)} - {*self.labels}:
-            made.details["never_seen"] = sorted(never)
+            outcomes.details["never_seen"] = sorted(never)
         if plain:  # the most frequent confusions
-            pairs = zip(chain(*true), chain(*said), strict=True)
+            pairs = zip(chain(*true), chain(*predicted), strict=True)
             confused = Counter((t, p) for t, p in pairs if t != p).most_common(_ERRORS)
             errors: Any = ({"true": t, "predicted": p, "count": count} for (t, p), count in confused)
         else:
@@ -435,11 +435,11 @@ class Tags(Labels):
                     "predicted": error.predicted[0] if error.predicted else "",
                     "context": error.context(example.words),
                 }
-                for example, tags in zip(examples, said, strict=True)
+                for example, tags in zip(examples, predicted, strict=True)
                 for error in entity_errors(example.tags, tags)
             )
-        made.details["errors"] = [*islice(errors, _ERRORS)]
-        return made
+        outcomes.details["errors"] = [*islice(errors, _ERRORS)]
+        return outcomes
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         labels = {name: name for name in ("words", "entity_f1", "precision", "recall", "accuracy")}

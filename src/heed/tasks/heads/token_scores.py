@@ -75,8 +75,8 @@ class TokenScores(IdScores):
     @property
     def unknown(self) -> NDArray[np.bool_]:
         """`(tokens,)`, True for unknown tokens, whose probability is that of any unknown piece of text."""
-        found: NDArray[np.bool_] = self.ids == self.unknown_token
-        return found
+        is_unknown: NDArray[np.bool_] = self.ids == self.unknown_token
+        return is_unknown
 
 
 def score_texts(
@@ -93,13 +93,13 @@ def score_texts(
         encoded = input.tokenizer.encode(text)
         rows.append(np.array([*encoded.ids, *end], dtype=np.int32))
         spans.append(np.array(encoded.spans, dtype=np.int32).reshape(-1, 2))  # as tuples they are ten times as large
-    found = []
+    results = []
     for places, ids, scores in zip(spans, rows, score_ids(input, model, rows, stride, ranks), strict=True):
         count = len(places)
-        own = scores.part(slice(0, count))
         last = scores.part(slice(count, None)) if end else None
-        found.append(TokenScores(own.log_probs, own.ranks, own.seen, ids[:count], places, last, special.unknown))
-    return found
+        part = vars(scores.part(slice(0, count)))
+        results.append(TokenScores(**part, ids=ids[:count], spans=places, end=last, unknown_token=special.unknown))
+    return results
 
 
 def score_ids(
@@ -107,19 +107,19 @@ def score_ids(
 ) -> list[IdScores]:
     """Score every token of each row, a document in itself; rows are sharded over all processes."""
     lengths = [len(row) for row in rows]
-    found = [IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in lengths]
+    scored = [IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in lengths]
     carries, context = type(model).carries, input.context
     groups = _in_turn(lengths, context) if carries else _batches(_windows(lengths, context, stride or context))
     work = partial(_scored, input, model, rows, ranks)
     for start in range(0, len(groups), _BATCHES):  # a large set's pieces all at once would be larger than its scores
-        results = current().map(lambda some: [work(one) for one in some], groups[start : start + _BATCHES])
+        results = current().map(lambda some: [work(group) for group in some], groups[start : start + _BATCHES])
         for row, place, scores in chain.from_iterable(results):
             places = slice(place, place + len(scores.log_probs))
-            found[row].log_probs[places] = scores.log_probs
-            found[row].seen[places] = scores.seen
+            scored[row].log_probs[places] = scores.log_probs
+            scored[row].seen[places] = scores.seen
             if scores.ranks is not None:
-                found[row].ranks[places] = scores.ranks  # type: ignore[index]
-    return found
+                scored[row].ranks[places] = scores.ranks  # type: ignore[index]
+    return scored
 
 
 _Window = tuple[int, int, int, int]
@@ -173,10 +173,10 @@ def _scored(
     pieces: list[tuple[int, int, IdScores]] = []
     state, active = None, 0
     for windows in turns:
-        wanted = [rows[row][start:stop].tolist() for row, start, _, stop in windows]
+        targets = [rows[row][start:stop].tolist() for row, start, _, stop in windows]
         before = [int(rows[row][start - 1]) if start else input.first_token for row, start, _, _ in windows]
-        tokens, chosen = pad_rows([[first, *part[:-1]] for first, part in zip(before, wanted, strict=True)])
-        labels, _ = pad_rows(wanted)
+        tokens, chosen = pad_rows([[first, *part[:-1]] for first, part in zip(before, targets, strict=True)])
+        labels, _ = pad_rows(targets)
         for place, (_, start, scored, _) in enumerate(windows):
             chosen[place, : scored - start] = False
         with torch.no_grad(), threads_for(model, tokens.numel()):
@@ -207,10 +207,10 @@ def _of_tokens(
     for part, label in zip(hidden.split(size), labels.split(size), strict=True):
         logits = model.logits(part)
         logits = logits if logits.dtype == torch.float64 else logits.float()
-        own = logits.gather(-1, label.unsqueeze(-1))
-        values.append((own.squeeze(-1) - logits.logsumexp(-1)).double().cpu().numpy())
+        of_label = logits.gather(-1, label.unsqueeze(-1))
+        values.append((of_label.squeeze(-1) - logits.logsumexp(-1)).double().cpu().numpy())
         if ranks:
-            places.append(((logits > own).sum(-1) + 1).int().cpu().numpy())
+            places.append(((logits > of_label).sum(-1) + 1).int().cpu().numpy())
     log_probs = np.concatenate(values) if values else np.zeros(0)
     return log_probs, (np.concatenate(places) if places else np.zeros(0, np.int32)) if ranks else None
 
@@ -269,12 +269,12 @@ class ScoredText:
         lines = ["    nats    bits    rank  token"]
         for token, p, bits, place in zip(self.tokens, self.log_probs, self.bits, self.ranks, strict=True):
             lines.append(f"{p:8.3f}{bits:8.3f}{place:8}  {visible(token.replace(_MARK, ' '))}")
-        said = f"log-probability {self.log_prob:.4f} nats of {len(self.tokens)} tokens"
+        total = f"log-probability {self.log_prob:.4f} nats of {len(self.tokens)} tokens"
         if self.tokens:
-            said += f"; {self.bits_per_byte:.4f} bits per byte ({self.num_bytes} bytes)"
+            total += f"; {self.bits_per_byte:.4f} bits per byte ({self.num_bytes} bytes)"
         if self.end_log_prob is not None:
-            said += f"; an end token after it, not counted: {self.end_log_prob:.4f}"
-        return (*lines, said)
+            total += f"; an end token after it, not counted: {self.end_log_prob:.4f}"
+        return (*lines, total)
 
     @property
     def perplexity(self) -> float:
@@ -295,7 +295,7 @@ def score_each(
     Ranks are empty if `ranks` is False. Evaluation may use another stride; the scores of a text longer than the context
     then differ.
     """
-    found = score_texts(input, model, texts, stride or usual_stride(input), ranks)
+    results = score_texts(input, model, texts, stride or usual_stride(input), ranks)
     return [
         ScoredText(
             text,
@@ -306,7 +306,7 @@ def score_each(
             tuple(scores.unknown.tolist()),
             None if scores.end is None else float(scores.end.log_probs[0]),
         )
-        for text, scores in zip(texts, found, strict=True)
+        for text, scores in zip(texts, results, strict=True)
     ]
 
 
@@ -373,8 +373,8 @@ class Units:
     def at(self, document: int, characters: NDArray[np.int64]) -> NDArray[np.int64]:
         """The unit that each of some characters of a document is in."""
         first, last = np.searchsorted(self.owner, [document, document + 1])
-        found: NDArray[np.int64] = first + np.searchsorted(self.starts[first:last], characters, side="right") - 1
-        return found
+        places: NDArray[np.int64] = first + np.searchsorted(self.starts[first:last], characters, side="right") - 1
+        return places
 
 
 PER_TOKEN = ("perplexity",)
@@ -390,11 +390,11 @@ def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -
         changed: Number of documents whose text the tokenizer changes (case, normalisation).
     """
     nll, tokens, unknown = (np.zeros(len(units)) for _ in range(3))
-    for number, one in enumerate(scores):
-        places = units.at(number, one.spans[:, 0].astype(np.int64))
-        np.add.at(nll, places, -one.log_probs)
+    for number, document in enumerate(scores):
+        places = units.at(number, document.spans[:, 0].astype(np.int64))
+        np.add.at(nll, places, -document.log_probs)
         np.add.at(tokens, places, 1.0)
-        np.add.at(unknown, places, one.unknown)
+        np.add.at(unknown, places, document.unknown)
     words, characters, num_bytes = units.sizes.T
     measures = (
         rate("bits_per_byte", "bits per byte", nll / math.log(2), num_bytes, 3),
@@ -405,7 +405,7 @@ def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -
         rate("bits_per_character", "bits per character", nll / math.log(2), characters, 3),
         rate("loss", "loss", nll, tokens, 3),
     )
-    ends = [one.end for one in scores if one.end is not None]
+    ends = [document.end for document in scores if document.end is not None]
     details: dict[str, Any] = {
         "examples": len(units.documents),
         "intervals_over": {"what": units.name, "count": len(units)},
@@ -426,13 +426,13 @@ def outcomes_of(units: Units, scores: Sequence[TokenScores], changed: int = 0) -
 
 def _by_place(scores: Sequence[TokenScores]) -> list[dict[str, Any]]:
     """The loss by position in the context, from 0, in ranges of doubling width: 0, 1, 2-3, 4-7, ..."""
-    places = np.concatenate([np.zeros(0, np.int32), *(one.seen for one in scores)]) - 1
-    nll = -np.concatenate([np.zeros(0), *(one.log_probs for one in scores)])
+    places = np.concatenate([np.zeros(0, np.int32), *(document.seen for document in scores)]) - 1
+    nll = -np.concatenate([np.zeros(0), *(document.log_probs for document in scores)])
     ranges: NDArray[np.int64] = np.frexp(places)[1].astype(np.int64)  # 0 for 0, else 1 + floor of the binary logarithm
-    found = []
+    by_range = []
     for power in np.unique(ranges).tolist():
         inside = ranges == power
         first, last = (2 ** (power - 1), 2**power - 1) if power else (0, 0)
         last = int(min(last, places.max()))
-        found.append({"first": first, "last": last, "tokens": int(inside.sum()), "loss": float(nll[inside].mean())})
-    return found
+        by_range.append({"first": first, "last": last, "tokens": int(inside.sum()), "loss": float(nll[inside].mean())})
+    return by_range

@@ -25,10 +25,9 @@ from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
 from heed.tasks.base.report import counted
-from heed.tasks.base.writing import WrittenText, bleu_of, cached_bytes, or_usual, output_measures
-from heed.tasks.base.writing_run import SEARCH
+from heed.tasks.base.writing import SEARCH, WrittenText, bleu_of, cached_bytes, or_usual, output_measures
 from heed.tasks.contracts import Batch, Draw, Head
-from heed.tasks.heads.states import judged_tokens
+from heed.tasks.heads import judged_tokens
 from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.device import kept_bytes
@@ -154,7 +153,7 @@ class Written(Head):
     def search_options(
         self, model: Any, num_best: int = 1, beam_size: int | None = None, max_length: int | None = None, **others: Any
     ) -> SearchOptions:
-        """Search options: the given ones, and the configuration's for those that are None; others are as given."""
+        """Search options; those that are None come from the configuration."""
         usual = self.config.generation
         if max_length is None:
             max_length = usual.max_length or self.longest_output or 200
@@ -179,10 +178,10 @@ class Written(Head):
         """
         results: list[list[WrittenText]] = [[] for _ in sources]
         for chosen in input.groups(sources, options.beam_size):
-            given = self._search(input, model, [sources[i] for i in chosen], options, sampling, forced)
+            arguments = self._search(input, model, [sources[i] for i in chosen], options, sampling, forced)
             before = (*input.target_prefix, *forced) if forced else ()
-            for i, hypotheses in zip(chosen, generate(**given).hypotheses, strict=True):
-                results[i] = [WrittenText.of(self.tokenizer, one, before) for one in hypotheses]
+            for i, hypotheses in zip(chosen, generate(**arguments).hypotheses, strict=True):
+                results[i] = [WrittenText.of(self.tokenizer, hypothesis, before) for hypothesis in hypotheses]
         return results
 
     def stream(
@@ -200,8 +199,8 @@ class Written(Head):
                 tokens += [token for _, token in next(steps)]
             except StopIteration as end:
                 prediction = WrittenText.of(self.tokenizer, end.value.hypotheses[0][0])
-                if rest := prediction.text.removeprefix(shown):
-                    yield rest
+                if tail := prediction.text.removeprefix(shown):
+                    yield tail
                 return prediction
             text = self.tokenizer.decode(tokens).rstrip(_INCOMPLETE)
             if text.startswith(shown) and text != shown:
@@ -242,16 +241,18 @@ class Written(Head):
             return 0
         groups = [[sources[i] for i in chosen] for chosen in input.groups(sources, 1)]
         read = [input.positions_read(some) for some in groups]
-        held = cached_bytes(model, max(count + len(some) * longest for count, some in zip(read, groups, strict=True)))
-        if held:
-            return int(held)
+        positions = max(count + len(some) * longest for count, some in zip(read, groups, strict=True))
+        if num_bytes := cached_bytes(model, positions):
+            return int(num_bytes)
         few, device = sources[:8], next(model.eval().parameters()).device
-        kept, most = kept_bytes(model, lambda: input.memory(model, few, device)), int(max(read))
-        return round(kept / int(input.positions_read(few)) * most)
+        num_bytes = kept_bytes(model, lambda: input.memory(model, few, device))
+        return round(num_bytes / int(input.positions_read(few)) * int(max(read)))
 
     # Runs -----------------------------------------------------------------------------------------------------
 
-    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+    def baseline_outcomes(
+        self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]
+    ) -> Outcomes:
         texts = predict(examples)
         return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
 

@@ -21,22 +21,31 @@ from heed.models.base import ImageEncoder
 from heed.show.document import Shown
 from heed.show.picture_drawing import ShownPicture
 from heed.tasks import capability
-from heed.tasks.base.beside import check_beside, other_of, several_of
 from heed.tasks.base.labels import LabelPrediction, answer_of_labels
-from heed.tasks.base.looking import watched
+from heed.tasks.base.looking import check_beside, other_of, several_of, watched
 from heed.tasks.contracts import Head
 from heed.tasks.heads.labels import Labels
 from heed.tasks.inputs.pictures import places_of
-from heed.threads import sparing
+from heed.threads import prediction_threads
 from heed.watch.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
-from heed.watch.edits import Edit, Given, edits_of
+from heed.watch.edits import Edit, EditLike, edits_of
 from heed.watch.effects import Answer, NumberAnswer
-from heed.watch.hints import Hint
-from heed.watch.interventions import MOST_MAPS, effect_of
+from heed.watch.interventions import MAX_MAPS, effect_of
 from heed.watch.looks import ROLLOUT, Choice
 from heed.watch.maps import Axis
-from heed.watch.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
-from heed.watch.picture_maps import Patches, SeenAttention, cells_of, class_activation, saliency
+from heed.watch.pictures import (
+    GridPlace,
+    Patches,
+    PictureLook,
+    PictureMap,
+    SeenAttention,
+    area_of,
+    cells_of,
+    class_activation,
+    part_of,
+    saliency,
+)
+from heed.watch.remarks import Hint
 from heed.watch.trace import Trace, edit, trace
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
@@ -103,16 +112,16 @@ class Looking:
         """
         if label is None:
             return self.head.labels[int(self.answer.argmax())] if self.head.labels else ""
-        self.head.asked(self.answer, label, None)
+        self.head.target_score(self.answer, label, None)
         return label
 
     def named(self, label: str) -> str:
-        """What the gradients are of, in titles: "the score of '7'"."""
-        return f"the score of '{label}'" if label else self.head.asked(self.answer, None, None).name
+        """The quantity that gradients are taken of, for titles: "the score of '7'"."""
+        return f"the score of '{label}'" if label else self.head.target_score(self.answer, None, None).name
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
-        """Maps of attention with what the label does under other weights; as they are if there are many."""
-        if self.patches is None or not 0 < sum(one.opens is not None for one in maps) <= MOST_MAPS:
+        """Maps of attention with the effect of other weights on the label; without it if there are many maps."""
+        if self.patches is None or not 0 < sum(m.weight_source is not None for m in maps) <= MAX_MAPS:
             return maps
 
         def scores(rows: Tensor) -> Tensor:
@@ -124,18 +133,18 @@ class Looking:
         places = [f"{row},{column}" for row in range(self.patches.grid[0]) for column in range(self.patches.grid[1])]
         key, tried = Axis("picture", "patch", ("class",) * leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
-            for one in maps:
-                outside = one.weights.new_full((leading,), one.outside / max(1, leading))
-                row = torch.cat([outside, one.weights.flatten()]).unsqueeze(0)
-                effect = None if one.opens is None else effect_of(answer, row, key, one.opens)
-                tried.append(replace(one, effect=effect))
+            for shown in maps:
+                outside = shown.weights.new_full((leading,), shown.outside / max(1, leading))
+                row = torch.cat([outside, shown.weights.flatten()]).unsqueeze(0)
+                effect = None if shown.weight_source is None else effect_of(answer, row, key, shown.weight_source)
+                tried.append(replace(shown, effect=effect))
         return tried
 
     def _answer(self, tokens: Tensor, scores: Callable[[Tensor], Tensor]) -> Answer:
         """The label, or the number, under other weights."""
         if isinstance(self.head, Labels):
             return answer_of_labels(self.head, self.model, tokens, scores)
-        asked = self.head.asked(self.answer, None, None)
+        asked = self.head.target_score(self.answer, None, None)
         name = asked.name.removeprefix("the ")
         return NumberAnswer(
             self.model, tokens, lambda rows, _: asked.score(scores(rows))[:, None, None], lambda *_: name
@@ -145,9 +154,10 @@ class Looking:
         self, work: Any, picture: Decoded, source: str, maps: Sequence[PictureMap], notes: Sequence[str] = ()
     ) -> PictureLook:
         """A look with these maps over the picture."""
-        said = None if lacks_classes(self.head) else self.head.predict(self.answer)
-        ranked = said.ranked if isinstance(said, LabelPrediction) else []
-        predicted = said.label if isinstance(said, LabelPrediction) else "" if said is None else said.summary()
+        prediction: Any = None if lacks_classes(self.head) else self.head.predict(self.answer)
+        ranked, predicted = [], "" if prediction is None else prediction.summary()
+        if isinstance(prediction, LabelPrediction):
+            ranked, predicted = prediction.ranked, prediction.label
         return PictureLook(
             work.title,
             source,
@@ -211,13 +221,13 @@ class Looking:
 
     def _scored(self, label: str, other: str | None = None) -> Picture:
         """The picture and the score of a label, minus that of another."""
-        score = self.head.asked(self.answer, label or None, other).score
+        score = self.head.target_score(self.answer, label or None, other).score
         return Picture(self.model, self.pixels[0], lambda pixels: score(self.model(pixels)))
 
     def attribution(
         self, method: str, label: str, other: str | None = None, baseline: str = "mean", steps: int | None = None
     ) -> tuple[PictureMap, Attribution]:
-        """What each place of the picture adds to the score of a label, minus that of another if one is given.
+        """The contribution of each place to the score of a label, or to its difference to the score of another.
 
         Places are the patches of a Vision Transformer, else the cells of a grid of at most 8 x 8: values are summed
         over their pixels, and leave-one-out fills each with the baseline.
@@ -230,13 +240,13 @@ class Looking:
         with edit(self.model, *self.edits):
             if method == "loo":
                 parts = [(cells == cell).nonzero().squeeze(1).tolist() for cell in range(grid[0] * grid[1])]
-                found = leave_one_out(picture, parts, baseline)  # type: ignore[arg-type]
-                values = found.values
+                result = leave_one_out(picture, parts, baseline)  # type: ignore[arg-type]
+                values = result.values
             else:
-                found = attribute(picture, method, baseline=baseline, steps=steps)
-                values = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells, found.values)
+                result = attribute(picture, method, baseline=baseline, steps=steps)
+                values = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells, result.values)
         drawn = PictureMap(title, values.reshape(grid), self.box, "value", signed=method != "grad", panel="attribution")
-        return drawn, found
+        return drawn, result
 
     def _field(self, unit: GridPlace | None, label: str) -> PictureMap:
         """The receptive field of one unit of the last feature maps, and the gradient at each pixel."""
@@ -308,12 +318,12 @@ def look_at_picture(
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(work.head)
     scored = look.label(label)
-    drawn = [one for kind in maps or usual for one in look.maps(kind, choice, patch, scored)]
+    drawn = [shown for kind in maps or usual for shown in look.maps(kind, choice, patch, scored)]
     drawn = drawn if lacks_classes(work.head) else look.with_effects(drawn)
     notes: list[str] = []
     if attribution is not None:
-        placed, found = look.attribution(attribution, scored)
-        drawn, notes = [placed, *drawn], [found.note]
+        placed, result = look.attribution(attribution, scored)
+        drawn, notes = [placed, *drawn], [result.note]
     notes += [f"gradients of the score of '{scored}'"] if label else []
     if attention is not None and not maps:
         layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
@@ -331,7 +341,7 @@ def look(
     run: Any,
     picture: Any,
     *,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
     mechanism: str | None = None,
     layer: int | Literal["all"] = -1,
     head: int | Literal["mean", "all"] = "mean",
@@ -382,11 +392,14 @@ def look(
     label = label or (look.label if look.top else None) or None
     if edits:
         plain = see(run, label=label)
-        look, before = look.minus(plain, "with the edits minus without"), [f"without the edits: {plain.said}"]
+        look, before = look.minus(plain, "with the edits minus without"), [f"without the edits: {plain.prediction}"]
     elif others:
-        name, said, other = other_of(run, others[0])
+        name, description, other = other_of(run, others[0])
         theirs = see(other, label=label)
-        look, before = look.minus(theirs, f"minus that of {name}", name), [f"beside it: {said}: {theirs.said}"]
+        look, before = (
+            look.minus(theirs, f"minus that of {name}", name),
+            [f"beside it: {description}: {theirs.prediction}"],
+        )
     return ShownPicture(replace(look, notes=(*look.notes, *before)))
 
 
@@ -400,11 +413,11 @@ class AttributedPlaces(ShownPicture):
 
     @property
     def caption(self) -> str:
-        """What was computed, and how exactly the numbers add up."""
+        """The method, and how exactly the numbers add up to the score."""
         return self.maps[0].caption
 
 
-@sparing()
+@prediction_threads()
 def attribute_places(
     run: Any,
     picture: Any,
@@ -415,7 +428,7 @@ def attribute_places(
     baseline: str | None = None,
     steps: int | None = None,
     without: str | None = None,
-    edits: Sequence[Given] = (),
+    edits: Sequence[EditLike] = (),
 ) -> AttributedPlaces:
     """Attribute the score of a label to the places of one picture: its patches, or the cells of a grid.
 
@@ -455,11 +468,11 @@ def opened(run: Any, picture: Any) -> tuple[Decoded, str]:
         DataError: It cannot be read.
     """
     several = picture if isinstance(picture, list | tuple) else [picture]
-    if all(isinstance(one, str | Path) for one in several):
+    if all(isinstance(place, str | Path) for place in several):
         named = [pair for text in map(str, several) for pair in _named(run, text)]
     else:
-        given = [picture] if getattr(picture, "ndim", 0) == 3 else picture
-        named = [(example.place, example.origin) for example in pictures_of(given, run.input.access.pixels)]
+        pictures = [picture] if getattr(picture, "ndim", 0) == 3 else picture
+        named = [(example.place, example.origin) for example in pictures_of(pictures, run.input.access.pixels)]
     if len(named) != 1:
         raise ConfigError(f"{len(named):,} pictures were given; give exactly one")
     # `_named` has opened the run's data if one of its pictures is named.
@@ -476,18 +489,18 @@ def _named(run: Any, text: str) -> list[tuple[str, str]]:
     named: Sequence[Any] = ()
     if os.path.exists(text):  # the run's data stays closed: an imported run has none
         pass
-    elif found := re.fullmatch(r"(train|valid|test):(\d+)", text):
+    elif match := re.fullmatch(r"(train|valid|test):(\d+)", text):
         splits = run.task.split_names
-        if found[1] not in splits:
-            raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
-        named = run.examples(found[1])
-        if whole_number(found[2]) >= len(named):
-            raise ConfigError(f"no picture {text}: the {found[1]} set has {len(named):,} pictures, counted from 0")
-        named = [named[whole_number(found[2])]]
+        if match[1] not in splits:
+            raise ConfigError(f"no picture {text}: the run has no {match[1]} set, only {' and '.join(splits)}")
+        named = run.examples(match[1])
+        if whole_number(match[2]) >= len(named):
+            raise ConfigError(f"no picture {text}: the {match[1]} set has {len(named):,} pictures, counted from 0")
+        named = [named[whole_number(match[2])]]
     elif "#" in text:
-        every = (one for split in reversed(run.task.split_names) for one in run.examples(split))
-        named = [one for one in every if text in (one.origin, one.place)][:1]
-    return [(one.place, one.origin or one.place) for one in named] or [(one, one) for one in places_of([text])]
+        every = (picture for split in reversed(run.task.split_names) for picture in run.examples(split))
+        named = [picture for picture in every if text in (picture.origin, picture.place)][:1]
+    return [(p.place, p.origin or p.place) for p in named] or [(place, place) for place in places_of([text])]
 
 
 def place_of(text: str) -> GridPlace:
@@ -496,6 +509,6 @@ def place_of(text: str) -> GridPlace:
     Raises:
         ConfigError: The text is not a row and a column.
     """
-    if (found := re.fullmatch(r"(\d+),(\d+)", text.replace(" ", ""))) is None:
+    if (match := re.fullmatch(r"(\d+),(\d+)", text.replace(" ", ""))) is None:
         raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
-    return whole_number(found[1]), whole_number(found[2])
+    return whole_number(match[1]), whole_number(match[2])

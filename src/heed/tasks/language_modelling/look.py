@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from heed.data.tokens.tokenizer import SPECIAL_TOKENS
+from heed.data.tokens import SPECIAL_TOKENS
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.tasks.base.attributing import Explained, padded, table_of, token_named
@@ -35,7 +35,7 @@ from heed.visible import visible
 from heed.watch.attribution import LEFT_OUT, Scored
 from heed.watch.edits import Edit
 from heed.watch.effects import PROBABLE, Answer
-from heed.watch.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
+from heed.watch.looks import AttentionStep, Choice, DecoderFrame, EncoderFrame, Look, Shading, View
 from heed.watch.maps import Axis, Part
 from heed.watch.trace import Maps, Trace, edit
 
@@ -59,13 +59,13 @@ class LookedAt:
     @property
     def axis(self) -> Axis:
         """The axis of all tokens."""
-        return _told_apart("token", self.labels, self.first_written)
+        return _axis_of("token", self.labels, self.first_written)
 
 
-def _told_apart(kind: str, labels: Sequence[str], first: int) -> Axis:
+def _axis_of(kind: str, labels: Sequence[str], first: int) -> Axis:
     """An axis of which the positions from `first` on were written: a part of it, with `WRITTEN` before each label."""
     ends = (("prompt", 0, first), ("output", first, len(labels)))
-    parts = tuple(Part(*one) for one in ends) if 0 < first < len(labels) else ()
+    parts = tuple(Part(*bounds) for bounds in ends) if 0 < first < len(labels) else ()
     return Axis("text", kind, tuple(WRITTEN * (n >= first) + label for n, label in enumerate(labels)), parts)
 
 
@@ -79,18 +79,18 @@ def label_of(input: Stream, token: int) -> str:
 def words_of(input: Stream, text: LookedAt) -> Words:
     """The words of a text, boundary tokens by name; a word of the prompt that the model continued is split in two."""
     groups = []
-    for one in input.tokenizer.words(text.ids):
-        if one.start < text.first_written < one.stop:
-            groups += [range(one.start, text.first_written), range(text.first_written, one.stop)]
+    for word in input.tokenizer.words(text.ids):
+        if word.start < text.first_written < word.stop:
+            groups += [range(word.start, text.first_written), range(text.first_written, word.stop)]
         else:
-            groups.append(one)
+            groups.append(word)
     labels = []
     for group in groups:
         alone = len(group) == 1 and text.ids[group.start] in input.tokenizer.special
         label = text.labels[group.start] if alone else input.tokenizer.word_label(text.ids[group.start : group.stop])
         labels.append(label)
     first = sum(group.start < text.first_written for group in groups)
-    return Words(_told_apart("character" if input.tokenizer.unit == "character" else "word", labels, first), groups)
+    return Words(_axis_of("character" if input.tokenizer.unit == "character" else "word", labels, first), groups)
 
 
 def _frames(
@@ -109,11 +109,11 @@ def _frames(
     """
 
     def at(place: int) -> dict[str, Any]:
-        """What is alike after reading token `place`: attention, the most probable next tokens, gates."""
+        """Fields that both kinds of frames share, after token `place`: attention, most probable next tokens, gates."""
         best = torch.softmax(logits[place], -1).topk(min(_TOP, logits.shape[-1]))
         top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return {
-            "glances": _glances(views, place, len(text.ids)),
+            "attention": _attention_steps(views, place, len(text.ids)),
             "top": tuple((label_of(input, token), probability) for token, probability in top),
             "gates": {f"{net.label} {gate}": float(mean[place]) for net in nets for gate, mean in net.means.items()},
         }
@@ -131,25 +131,25 @@ def _frames(
     return tuple(reading), tuple(writing)
 
 
-def _glances(views: Sequence[View], place: int, count: int) -> tuple[Glance, ...]:
+def _attention_steps(views: Sequence[View], place: int, count: int) -> tuple[AttentionStep, ...]:
     """Attention weights after reading token `place` of `count`, without the tokens after it."""
-    glances = []
+    steps = []
     for view in views:
         row = place - (count - len(view.map.query))
         if row >= 0:
-            one, end = view.glance(row), min(place + 1, len(view.map.key))
-            if one.mask is not None:
-                end = min(end, int(one.mask.nonzero().max()) + 1)
-            glances.append(
+            attention, end = view.step(row), min(place + 1, len(view.map.key))
+            if attention.mask is not None:
+                end = min(end, int(attention.mask.nonzero().max()) + 1)
+            steps.append(
                 replace(
-                    one,
-                    key=one.key.cut(0, end),
-                    weights=one.weights[:end],
-                    scores=None if one.scores is None else one.scores[:end],
-                    mask=None if one.mask is None or bool(one.mask[:end].all()) else one.mask[:end],
+                    attention,
+                    key=attention.key.cut(0, end),
+                    weights=attention.weights[:end],
+                    scores=None if attention.scores is None else attention.scores[:end],
+                    mask=None if attention.mask is None or bool(attention.mask[:end].all()) else attention.mask[:end],
                 )
             )
-    return tuple(glances)
+    return tuple(steps)
 
 
 _READ = (
@@ -213,8 +213,8 @@ def look_at(
         with edit(model, *edits):
             best = target or continue_all(input, model, [text], options)[0][0]
         written, ended = list(best.ids), best.finished
-        most = f"{options.length} token{'s' * (options.length != 1)}"
-        cut = ["generated by the model" + ("" if ended else f", cut off after {most}")]
+        limit = f"{options.length} token{'s' * (options.length != 1)}"
+        cut = ["generated by the model" + ("" if ended else f", cut off after {limit}")]
     shown = _text(input, text, written, ended)
     context, count = context_of(input, model), len(shown.ids)
     if context is not None and count > context:
@@ -232,17 +232,17 @@ def look_at(
     bits = _surprisal(logits, shown, end)
     total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
     part = " of the tokens shown" if context is not None and count > context else ""
-    said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
+    summary = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
     shown_words = words_of(input, shown) if whole_words else Words.counted(shown.axis, [1] * len(shown.ids))
     drawn = views
     if whole_words:  # a view of which every token has a row and a column is merged into words
         whole = (len(shown.ids),) * 2
         both = shown_words, shown_words
-        drawn = [view_of_words(one, *both) if one.map.weights.shape == whole else one for one in views]
+        drawn = [view_of_words(view, *both) if view.map.weights.shape == whole else view for view in views]
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
-    held = {name: state for net in nets for name, state in net.states.items()}
-    reading, writing = _frames(input, shown, held | states, nets, views, logits, 0 if given else first, first)
+    states_of_nets = {name: state for net in nets for name, state in net.states.items()}
+    reading, writing = _frames(input, shown, states_of_nets | states, nets, views, logits, 0 if given else first, first)
     greedy = isinstance(best, Continuation) and target is None and (beam_size or input.config.generation.beam_size) == 1
     marked = [f"{WRITTEN} marks tokens that the model generated"] if written and views else []
     return Look(
@@ -256,7 +256,7 @@ def look_at(
         reading,
         writing,
         (
-            "; ".join([said, *([", ".join(cut)] if cut else [])]),
+            "; ".join([summary, *([", ".join(cut)] if cut else [])]),
             *marked,
             *notes_on(input.tokenizer.unknown_in(text), edits, choice.hidden(views)),
         ),
@@ -269,10 +269,10 @@ def look_at(
 
 
 def _text(input: Stream, text: str, written: list[int], ended: bool) -> LookedAt:
-    own = input.tokenizer.encode(text).ids
-    prompt = input.prompt_tokens(own, least=1 if written else 2)
+    text_ids = input.tokenizer.encode(text).ids
+    prompt = input.prompt_tokens(text_ids, min_tokens=1 if written else 2)
     ids = [*prompt, *written]
-    typed = InputSpans.of(input.tokenizer, text, before=len(prompt) - len(own))
+    typed = InputSpans.of(input.tokenizer, text, before=len(prompt) - len(text_ids))
     groups = [range(n, n + 1) for n in range(len(ids))]
     labels = token_labels(input.tokenizer, ids, groups, {}, typed, lambda token: label_of(input, token[0]))
     return LookedAt(ids, labels, len(ids) - len(written), ended)
@@ -310,24 +310,24 @@ def _chances(logits: Tensor, text: LookedAt, end: int) -> list[str]:
 
 
 def _shadings(text: LookedAt, bits: Sequence[float], units: Words, chances: Sequence[str] = ()) -> tuple[Shading, ...]:
-    """Surprisal of the given and the written text, on one scale: of tokens, or the sum over the tokens of each word.
+    """Surprisal of the prompt and of the output, on one scale: of tokens, or the sum over the tokens of each word.
 
     The first token has no surprisal, so it is left out, as is a word of that token only.
     """
-    parts = [bits[max(0, one.start - 1) : one.stop - 1] for one in units.tokens]
-    sums, found = list(map(sum, parts)), []
+    parts = [bits[max(0, word.start - 1) : word.stop - 1] for word in units.tokens]
+    sums, shadings = list(map(sum, parts)), []
     for name, written in (("given", False), ("generated", True)):
-        own = [
+        places = [
             n
-            for n, (one, part) in enumerate(zip(units.tokens, parts, strict=True))
-            if part and (one.start >= text.first_written) == written
+            for n, (word, part) in enumerate(zip(units.tokens, parts, strict=True))
+            if part and (word.start >= text.first_written) == written
         ]
-        if own:
-            labels = tuple(units.axis.labels[n].removeprefix(WRITTEN * written) for n in own)
+        if places:
+            labels = tuple(units.axis.labels[n].removeprefix(WRITTEN * written) for n in places)
             axis = Axis("text", units.axis.kind, labels)
-            values, others = tuple(sums[n] for n in own), tuple(chances[n - 1] for n in own if chances)
-            found.append(Shading(f"Surprisal of the {name} text in bits", axis, values, max(sums), others=others))
-    return tuple(found)
+            values, others = tuple(sums[n] for n in places), tuple(chances[n - 1] for n in places if chances)
+            shadings.append(Shading(f"Surprisal of the {name} text in bits", axis, values, max(sums), others=others))
+    return tuple(shadings)
 
 
 def explain(
@@ -353,12 +353,12 @@ def explain(
 
     with torch.no_grad():
         best = int(log_probs(model.eval(), tokens.unsqueeze(0)).argmax())
-    numbers = [token_named(input.tokenizer, one) if isinstance(one, str) else one for one in (target, rather_than)]
+    numbers = [token_named(input.tokenizer, name) if isinstance(name, str) else name for name in (target, rather_than)]
     number, other = best if numbers[0] is None else numbers[0], numbers[1]
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
-        found = log_probs(model, rows)
-        return found[:, number] if other is None else found[:, number] - found[:, other]
+        values = log_probs(model, rows)
+        return values[:, number] if other is None else values[:, number] - values[:, other]
 
     name = f"the log-probability of '{label_of(input, number)}' as the next token"
     name += "" if other is None else f" minus that of '{label_of(input, other)}'"
@@ -383,7 +383,7 @@ def _logits_after(model: LanguageModel, rows: Tensor, places: range) -> Tensor:
 
 
 def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, greedy: bool) -> Answer:
-    """What a model wrote, each token after those before it; of a given text, each of its tokens but the first."""
+    """The tokens that a model wrote; with `given`, all tokens of the text but the first."""
     ids, special = text.ids, input.tokenizer.special
     first = 1 if given else max(1, text.first_written)
     labels = [*ids[first:], *([special.end] if text.ended else [])]
@@ -399,9 +399,9 @@ def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, 
 
 
 def contrast(work: Work, model: LanguageModel, text: str, other: str) -> dict[str, Any]:
-    """The score that tells two texts apart: of the most probable next tokens, the other's minus the text's."""
-    own, there = (int(lens_reads(work, model, one)[0]()[0, -1].argmax()) for one in (text, other))
-    return {"target": there, "rather_than": own if own != there else None}
+    """The score that separates two texts: of their most probable next tokens, the other's minus the text's."""
+    next_token, other_token = (int(lens_reads(work, model, each)[0]()[0, -1].argmax()) for each in (text, other))
+    return {"target": other_token, "rather_than": next_token if next_token != other_token else None}
 
 
 def lens_reads(work: Work, model: LanguageModel, text: str) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:

@@ -1,19 +1,96 @@
-"""Predictions of a pretrained model: words at masks, ranked words, and whether a text follows another."""
+"""The configuration of pretraining, and the predictions of its models: words at masks, and whether a text follows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from heed.data.tokens.special import BLANK, CONTINUED, MASK, around_masks, is_continued
+from heed.config.data import Documents, Sources
+from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
+from heed.data.tokens import BLANK, CONTINUED, MASK, around_masks, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, rounded, short, some_pieces
-from heed.tasks.pretraining.config import PretrainingHead
+
+
+class PretrainingTokenizer(TokenizerConfig):
+    """How text becomes tokens."""
+
+    lowercase: bool = True
+    """Lower-case the text and strip accents, as in the uncased models of Devlin et al. 2019."""
+
+
+class PretrainingHead(Section):
+    """The training objectives; these fields are in the `model` section, next to the model's own."""
+
+    masked_words: bool = True
+    """Predict masked words."""
+    next_sentence: bool = True
+    """Predict whether the second of two texts follows the first; without it texts are read one at a time."""
+    pooling: Literal["mean", "last"] = "mean"
+    """Input of the pooling layer that decides pairs: the mean of a row's states, or last, the state of [CLS], as in
+    Devlin et al. 2019 and their checkpoints."""
+    first_embeddings: Literal["neighbours", "drawn"] = "neighbours"
+    """Initial embeddings: from co-occurrence of tokens in the training text (neighbours), or random (drawn). Tokens
+    that `model.from` knows take its embeddings."""
+    tied_output: bool = True
+    """Use the embeddings as the output layer for masked words."""
+
+
+def objectives(config: Any) -> PretrainingHead:
+    """The objectives of a configuration; they are validated with the other fields of the model."""
+    return PretrainingHead.model_construct(**config.model.settings)
+
+
+class PretrainingModel(ModelSection):
+    """Which model; all other fields are the model's and the task's own (`heed models NAME` lists them)."""
+
+    name: str = "bert"
+    """File in `heed/models`; a model that reads framed texts."""
+
+
+class PretrainingTraining(TrainingConfig):
+    """How a model is pretrained."""
+
+    batch_tokens: int = Field(4_096, gt=0)
+    """Tokens of one batch, padding included; on a GPU 32,000 by default, or a
+    hundredth of a pass if that is less, but no fewer than elsewhere."""
+    learning_rate: float = Field(0.001, gt=0)
+    """Largest learning rate."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """Adam's decay rates of the first and second moment."""
+    weight_decay: float = Field(0.01, ge=0)
+    """Decay of matrices towards zero (not of biases and vectors)."""
+
+
+class PretrainingEvaluation(EvaluationConfig):
+    """How a pretrained model is scored."""
+
+    select_by: Literal["auto", "loss", "masked_loss", "masked_accuracy", "next_loss", "next_accuracy"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is loss, the sum of the losses of masked words and
+    of pairs."""
+
+
+class PretrainingConfig(RunConfig):
+    """The full configuration of a run of pretraining."""
+
+    task: Literal["pretraining"] = "pretraining"
+    """What is learned."""
+    data: Annotated[Documents, Sources(Documents, "pretraining", hub=True)]
+    """Where the texts come from."""
+    tokenizer: PretrainingTokenizer = PretrainingTokenizer()
+    """How text becomes tokens."""
+    model: PretrainingModel = PretrainingModel()
+    """Which model."""
+    training: PretrainingTraining = PretrainingTraining(minutes=2.0)
+    """How it is trained."""
+    evaluation: PretrainingEvaluation = PretrainingEvaluation()
+    """How it is scored."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +119,16 @@ class FilledText(Prediction):
 
     def rows(self) -> list[dict[str, Any]]:
         return [
-            {"text": self.given, "mask": number, "word": one.word, "probability": one.probability}
+            {"text": self.given, "mask": number, "word": candidate.word, "probability": candidate.probability}
             for number, candidates in enumerate(self.masks, start=1)
-            for one in candidates
+            for candidate in candidates
         ]
 
     def values(self) -> dict[str, Any]:
-        masks = [[{"word": one.word, "probability": one.probability} for one in some] for some in self.masks]
+        masks = [[{"word": c.word, "probability": c.probability} for c in candidates] for candidates in self.masks]
         return {"filled": self.text, "masks": masks}
 
-    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def lines(self, source: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         if not self.masks:
             return ("",)
         if options["nbest"] > 1:
@@ -64,7 +141,7 @@ class FilledText(Prediction):
         lines = [self.text]
         for number, candidates in enumerate(self.masks, start=1):
             name = f"mask {number}: " if len(self.masks) > 1 else ""
-            lines.append("  " + name + ", ".join(f"{one.word} {one.probability:.4f}" for one in candidates))
+            lines.append("  " + name + ", ".join(f"{c.word} {c.probability:.4f}" for c in candidates))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -144,22 +221,22 @@ def check_objective(objectives: PretrainingHead, tokenizer: TextTokenizer, pairs
         )
 
 
-def filled(text: str, scores: Sequence[Tensor], tokenizer: TextTokenizer, most: int) -> FilledText:
+def filled(text: str, scores: Sequence[Tensor], tokenizer: TextTokenizer, num_candidates: int) -> FilledText:
     """A text with the `most` best words at its masks, by the log-probabilities of the vocabulary there."""
-    found = [_candidates(tokenizer, one, most) for one in scores]
+    candidates_of = [_candidates(tokenizer, scores_at, num_candidates) for scores_at in scores]
     whole, *parts = parts_of(text, tokenizer)
-    for candidates, part in zip(found, parts, strict=False):
+    for candidates, part in zip(candidates_of, parts, strict=False):
         whole = _joined(tokenizer, whole, candidates[0]) + part
-    return FilledText(whole, text, tuple(found))
+    return FilledText(whole, text, tuple(candidates_of))
 
 
-def _candidates(tokenizer: TextTokenizer, scores: Tensor, most: int) -> tuple[Candidate, ...]:
+def _candidates(tokenizer: TextTokenizer, scores: Tensor, num_candidates: int) -> tuple[Candidate, ...]:
     """The most probable tokens that are text."""
     hidden = {tokenizer.mask, *tokenizer.special, *tokenizer.tags.values()}
-    best = scores.topk(min(len(scores), most + len(hidden)))
+    best = scores.topk(min(len(scores), num_candidates + len(hidden)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
-    kept = [(token, value) for token, value in pairs if token not in hidden][:most]
-    return tuple(Candidate(tokenizer.label(token), value, tokenizer.piece(token)) for token, value in kept)
+    words = [(token, value) for token, value in pairs if token not in hidden][:num_candidates]
+    return tuple(Candidate(tokenizer.label(token), value, tokenizer.piece(token)) for token, value in words)
 
 
 def rank_words(run: Any, text: str, choices: Sequence[str]) -> list[RankedWord]:
@@ -182,19 +259,19 @@ def rank_words(run: Any, text: str, choices: Sequence[str]) -> list[RankedWord]:
     place = ids.index(mask)
     all_pieces = [_pieces(tokenizer, text, choice) for choice in choices]
     rows = [
-        [input.window([*ids[:place], *pieces[:known], *[mask] * (len(pieces) - known), *ids[place + 1 :]])]
+        [input.window([*ids[:place], *pieces[:num_read], *[mask] * (len(pieces) - num_read), *ids[place + 1 :]])]
         for pieces in all_pieces
-        for known in range(len(pieces))
+        for num_read in range(len(pieces))
     ]
     scores = iter(run.task.answers(run.model, input.rows_joined(rows, [0] * len(rows))))
     # The first mask of each row is the next piece's.
     totals = [sum(float(next(scores)[0][piece]) for piece in pieces) for pieces in all_pieces]
-    shares = torch.tensor(totals, dtype=torch.float64).softmax(0).tolist()
+    probabilities = torch.tensor(totals, dtype=torch.float64).softmax(0).tolist()
     ranked = [
         RankedWord(choice, share, total, tuple(tokenizer.piece(piece) for piece in pieces))
-        for choice, share, total, pieces in zip(choices, shares, totals, all_pieces, strict=True)
+        for choice, share, total, pieces in zip(choices, probabilities, totals, all_pieces, strict=True)
     ]
-    return sorted(ranked, key=lambda one: -one.log_prob)
+    return sorted(ranked, key=lambda word: -word.log_prob)
 
 
 def _pieces(tokenizer: TextTokenizer, text: str, choice: str) -> list[int]:
@@ -255,7 +332,7 @@ class NextSentence(Prediction):
     def summary(self) -> str:
         return f"{self.answer}\t{self.probability:.4f}"
 
-    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def lines(self, source: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         return (self.summary(),)
 
     def __repr__(self) -> str:

@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from heed.config.data import Documents
 from heed.data.batch import frame, pad_rows
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document, EncodedDocuments, encode_documents
-from heed.data.tokens.special import Special, refused_texts
+from heed.data.tokens import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.contracts import Batch
@@ -94,7 +94,7 @@ def _flagged(tokenizer: TextTokenizer, texts: list[str]) -> Iterator[tuple[Any, 
         flags = np.zeros(len(ids), dtype=np.uint8)
         if len(ids):
             starts, stops = np.array(encoding.offsets, dtype=np.int64).T
-            words = np.array([-1 if one is None else one for one in encoding.word_ids])
+            words = np.array([-1 if word is None else word for word in encoding.word_ids])
             flags |= PIECE * (np.diff(words, prepend=-2) != 0).astype(np.uint8)
             characters = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
             blank = np.append(np.isin(characters, _BLANKS), True)
@@ -113,7 +113,7 @@ FOLLOWS, FOLLOWS_NOT, NO_QUESTION = 0, 1, -1
 _NEAR = 16
 """Number of rows of similar length that exchange their second texts."""
 _TRIES = 20
-_LEAST = 10
+_MIN_WORDS = 10
 """Smallest number of words of each text of a training pair, at the end of a document."""
 Places = NDArray[np.int64]
 
@@ -122,7 +122,7 @@ Places = NDArray[np.int64]
 class Cut:
     """How documents are cut into rows."""
 
-    length: int  # most tokens of a row, without start and end tokens
+    length: int  # largest number of tokens of a row, without start and end tokens
     # Words of each text of a pair; None for sentences. In training the rest of a document is a pair of shorter texts,
     # if each has at least ten words
     words: int | None = None
@@ -131,7 +131,7 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Rows(Sequence[Any]):
-    """Rows of one or two texts: places in the tokens of some documents, and what is asked, `(rows,)` each."""
+    """Rows of one or two texts: places in the tokens of some documents, and labels, `(rows,)` each."""
 
     passages: Passages
     first: Places  # where the first text begins
@@ -164,7 +164,7 @@ class Rows(Sequence[Any]):
 
 
 def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Rows:
-    """Draw the rows of one pass from (seed, epoch); epoch None draws those of evaluation, always the same."""
+    """Draw the rows of one pass from (seed, epoch); without an epoch, the fixed rows of evaluation."""
     seeds = f"rows {seed if epoch is not None else 0} {-1 if epoch is None else epoch // 2}"
     digest = hashlib.blake2b(seeds.encode(), digest_size=8).digest()
     generator = np.random.default_rng(int.from_bytes(digest, "big"))
@@ -178,8 +178,8 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
         half = len(chosen) // 2
         negative = chosen[half:] if epoch is not None and epoch % 2 else chosen[:half]
         documents, sizes = passages.document_at(first), passages.characters(middle[negative], end[negative])
-        negative, given, possible = _exchanged(documents, end - middle, sizes, negative, generator)
-        second[negative], second_end[negative] = middle[given], end[given]
+        negative, partner, possible = _exchanged(documents, end - middle, sizes, negative, generator)
+        second[negative], second_end[negative] = middle[partner], end[partner]
         labels[negative] = np.where(possible, FOLLOWS_NOT, NO_QUESTION)
         # If the exchanged text is too long for the row, the first text begins later.
         first = np.maximum(first, middle - (cut.length - (second_end - second)))
@@ -187,7 +187,7 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
 
 
 def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: bool) -> tuple[Places, Places, Places]:
-    """Where each row's first text begins, where the second begins, and where the second ends.
+    """The beginnings of the first and second texts of rows, and the ends of the second texts.
 
     Rows are filled with as many whole units (sentences, or words) as fit; with `shifts` the first row of each document
     is shortened at random, so that rows begin elsewhere in other passes.
@@ -201,8 +201,8 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
     while len(at):
         shorter = generator.random(len(at)) if shifts and len(begins) == 1 else np.ones(len(at))
         if cut.words is not None:
-            most = np.ceil(2 * cut.words * shorter).astype(np.int64)
-            stop = np.minimum(at + most, last)
+            max_words = np.ceil(2 * cut.words * shorter).astype(np.int64)
+            stop = np.minimum(at + max_words, last)
         else:
             room = np.maximum(1, np.ceil(cut.length * np.maximum(shorter, 0.25))).astype(np.int64)
             stop = np.clip(np.searchsorted(ends, ends[at] + room, side="right") - 1, at + 1, last)
@@ -214,8 +214,8 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
         middle = stop
     elif cut.words is not None:
         count = stop - begin
-        least = 2 * min(_LEAST, cut.words) if shifts else 2 * cut.words
-        middle = np.where(count >= least, begin + count // 2, stop)
+        min_words = 2 * min(_MIN_WORDS, cut.words) if shifts else 2 * cut.words
+        middle = np.where(count >= min_words, begin + count // 2, stop)
     else:
         middle = begin + 1 + np.floor(generator.random(len(begin)) * (stop - begin - 1)).astype(np.int64)
         middle = np.where(stop - begin > 1, middle, stop)
@@ -230,7 +230,7 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
 
 
 def _units(passages: Passages, cut: Cut) -> Places:
-    """Where the units of rows begin; no sentence is longer than half a row."""
+    """The beginnings of the units of rows; no sentence is longer than half a row."""
     if cut.words is not None:
         return passages.begins(WORD)
     pieces = passages.begins(PIECE)
@@ -263,23 +263,23 @@ def _exchanged(
     """
     ordered = rows[np.lexsort((generator.random(len(rows)), sizes, lengths[rows]))]
     count = len(ordered)
-    given = np.arange(count)
+    partner = np.arange(count)
     for start in range(0, max(1, count - _NEAR + 1), _NEAR):
         stop = count if start + 2 * _NEAR > count else start + _NEAR
-        given[start:stop] = np.roll(given[start:stop], -1)
+        partner[start:stop] = np.roll(partner[start:stop], -1)
     document = documents[ordered]
     for attempt in range(_TRIES):
-        same = np.flatnonzero(document == document[given])
+        same = np.flatnonzero(document == document[partner])
         if not len(same):
             break
         reach = count if attempt >= _TRIES // 2 else 2 * _NEAR
         for place in same.tolist():
-            if document[place] != document[given[place]]:
+            if document[place] != document[partner[place]]:
                 continue  # already resolved by an exchange with another row
             other = int(np.clip(place + generator.integers(-reach, reach + 1), 0, count - 1))
-            if document[place] != document[given[other]] and document[other] != document[given[place]]:
-                given[place], given[other] = given[other], given[place]
-    return ordered, ordered[given], document != document[given]
+            if document[place] != document[partner[other]] and document[other] != document[partner[place]]:
+                partner[place], partner[other] = partner[other], partner[place]
+    return ordered, ordered[partner], document != document[partner]
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ def mask_rows(
     """
     how, places = masking.options, np.arange(tokens.shape[1])
     draw = [_uniform(seeds, rows, places, kind) for kind in range(3)]
-    wanted = np.maximum(np.rint(how.mask_share * candidates.sum(1)), candidates.any(1)).astype(np.int64)
+    num_masked = np.maximum(np.rint(how.mask_share * candidates.sum(1)), candidates.any(1)).astype(np.int64)
     keys = draw[0]
     if how.whole_words:
         # Each piece has the random number of its word's first piece.
@@ -323,7 +323,7 @@ def mask_rows(
     keys = np.where(candidates, keys, 2.0)
     limits = np.pad(np.sort(keys, axis=1), ((0, 0), (0, 1)), constant_values=2.0)
     # A word that does not fit whole is left out, except the first.
-    chosen = keys < np.take_along_axis(limits, wanted[:, None], axis=1)
+    chosen = keys < np.take_along_axis(limits, num_masked[:, None], axis=1)
     chosen |= candidates & ~chosen.any(1, keepdims=True) & (keys == limits[:, :1])
     read = np.where(chosen & (draw[1] < how.mask_token_share), masking.mask, tokens)
     is_random = chosen & (draw[1] >= how.mask_token_share)
@@ -374,14 +374,14 @@ def collate_rows(rows: Rows, masking: Masking | None, seeds: tuple[int, int], do
 
     tokens, mask = framed(rows.passages.ids)
     read, places, words = tokens.numpy(), np.zeros(0, np.int64), np.zeros(0, np.int64)
-    shares = np.ones(len(rows), np.float32)
+    weights = np.ones(len(rows), np.float32)
     if masking is not None:
         candidates = (mask & ~torch.isin(tokens, torch.tensor([special.start, special.end, special.unknown]))).numpy()
         begins = (framed(rows.passages.flags)[0] & PIECE).bool().numpy()
         read, chosen = mask_rows(tokens.numpy(), candidates, begins, masking, seeds, rows.numbers)
-        places, shares = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
+        places, weights = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
         words = tokens.flatten().numpy()[places]
-    targets = {"places": places, "words": words, "order": rows.labels, "shares": shares}
+    targets = {"places": places, "words": words, "order": rows.labels, "shares": weights}
     return Batch(
         rows.numbers.tolist(),
         {"tokens": torch.from_numpy(read), "mask": mask},
@@ -409,3 +409,100 @@ def check_pairs(rows: Rows, cut: Cut) -> None:
         f"fewer than two training documents contain {what}, so no pairs can be made; give longer "
         f"documents (data.separator marks the end of one), {hint}"
     )
+
+
+_WINDOW = 5
+_MAX_COUNTED = 20_000_000
+"""Tokens that are counted, from the beginning of the text: more would change the embeddings of rare tokens only."""
+_TOGETHER = 4_000_000
+"""Tokens whose neighbours are counted at once."""
+_POWER = 0.75
+DEVIATION = 0.1
+"""Standard deviation of the embeddings: five times that of the positions, so that equal tokens resemble each other at
+any position."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts of the tokens that embeddings were made from."""
+
+    tokens: int  # tokens of text that were counted
+    filled: int  # tokens of the vocabulary that occur there
+    vocab_size: int
+
+    def __str__(self) -> str:
+        return (
+            f"embeddings of {self.filled:,} of {self.vocab_size:,} tokens initialised from their neighbours in "
+            f"{self.tokens:,} tokens of the training text"
+        )
+
+    def as_report(self) -> dict[str, Any]:
+        """The counts for `report.json`."""
+        return dict(vars(self))
+
+
+def fill_from_neighbours(embedding: nn.Embedding, passages: Passages) -> Counted:
+    """Fill an embedding table `(vocab_size, d)` from the co-occurrence of tokens in some documents.
+
+        M[i, j] = max(0, ln(n_ij N / (n_i m_j)))        n_ij: nearby pairs (i, j); m_j = N n_j^0.75 / sum_k n_k^0.75
+        M ~ U S V^T with the d largest singular values;   e_i = U_i sqrt(S)
+
+    Two tokens are near if they are at most five positions apart in a document; the weight of a pair falls with its
+    distance (5/5, 4/5, ..., 1/5). Rows of tokens that do not occur, and columns beyond the rank of the counts, keep
+    their random values; all are scaled to the same deviation.
+
+    Source: Levy and Goldberg 2014, Neural Word Embedding as Implicit Matrix Factorization (what skip-gram with negative
+    samples factorises); Levy, Goldberg and Dagan 2015, Improving Distributional Similarity (Q15-1016), sections 3.2 and
+    3.3 (the power 0.75, the root of S, weights by distance).
+    Differs from the paper: the factors are scaled as a whole to one deviation.
+    """
+    size, width = embedding.weight.shape
+    ids, starts = passages.ids[:_MAX_COUNTED], passages.starts
+    counts = _neighbours(ids, starts, size)
+    vectors = _factors(counts, width)
+    present = np.flatnonzero(np.asarray(counts.sum(1)).ravel())
+    with torch.no_grad():
+        weight = embedding.weight
+        weight.mul_(DEVIATION / weight.std(correction=0))
+        if len(present) and vectors.shape[1]:
+            chosen = vectors[present]
+            values = torch.from_numpy(chosen * (DEVIATION / chosen.std())).to(weight)
+            weight[torch.from_numpy(present).to(weight.device), : values.shape[1]] = values
+    return Counted(len(ids), len(present), size)
+
+
+def _neighbours(ids: NDArray[Any], starts: NDArray[np.int64], size: int) -> Any:
+    """Counts of nearby tokens, weighted by distance: a sparse symmetric matrix `(size, size)`."""
+    from scipy.sparse import coo_matrix, csr_matrix  # heavy, and only needed once
+
+    total = csr_matrix((size, size), dtype=np.float64)
+    for begin in range(0, len(ids), _TOGETHER):
+        part = np.asarray(ids[begin : begin + _TOGETHER + _WINDOW], dtype=np.int64)
+        document = np.searchsorted(starts, np.arange(begin, begin + len(part)), side="right")
+        for apart in range(1, _WINDOW + 1):
+            pairs = max(0, min(_TOGETHER, len(part) - apart))
+            near = slice(0, pairs), slice(apart, apart + pairs)
+            same = document[near[0]] == document[near[1]]
+            left, right = (part[side][same] for side in near)
+            weight = np.full(len(left), (_WINDOW + 1 - apart) / _WINDOW)
+            total += coo_matrix((weight, (left, right)), shape=(size, size)).tocsr()
+    return total + total.T
+
+
+def _factors(counts: Any, width: int) -> NDArray[np.float64]:
+    """The leading factors of the positive mutual information, `(size, at most width)`."""
+    from scipy.sparse import csr_matrix
+    from sklearn.utils.extmath import randomized_svd
+
+    pairs = counts.tocoo()
+    each = np.asarray(counts.sum(1)).ravel()
+    smoothed = each**_POWER
+    with np.errstate(divide="ignore"):
+        information = np.log(pairs.data) - np.log(each[pairs.row]) - np.log(smoothed[pairs.col] / smoothed.sum())
+    positive = information > 0
+    matrix = csr_matrix((information[positive], (pairs.row[positive], pairs.col[positive])), shape=counts.shape)
+    rank = min(width, int(np.count_nonzero(each)))
+    if not rank or not matrix.nnz:
+        return np.zeros((counts.shape[0], 0))
+    left, values, _ = randomized_svd(matrix, rank, n_iter=4, random_state=0)
+    return np.asarray(left * np.sqrt(values))

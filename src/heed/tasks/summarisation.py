@@ -5,20 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+from pydantic import Field, model_validator
+
+from heed.config.data import Sources
+from heed.config.sections import Section, TokenizerConfig, WritingEvaluation
 from heed.data.examples import Pair, split_sentences
 from heed.errors import DataError, whole_number
 from heed.evaluation.text_scores import rouge_measures
-from heed.tasks.base.writing_run import scores_beside_baselines
+from heed.tasks.base.writing import scores_beside_baselines
 from heed.tasks.heads.alignment import align
 from heed.tasks.heads.written import TextScores, settings
 from heed.tasks.inputs.few_pairs import with_body
-from heed.tasks.inputs.pairs import Pairs, pair_kind
-from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
-from heed.tasks.translation.task import (
+from heed.tasks.inputs.pairs import Pairs as PairInput
+from heed.tasks.inputs.pairs import pair_kind
+from heed.tasks.translation import (
     LOOKS,
+    Pairs,
     Translated,
+    TranslationConfig,
     TranslationExaminer,
     TranslationOutputs,
     export,
@@ -30,8 +36,64 @@ from heed.tasks.work import Baselines, Task
 if TYPE_CHECKING:
     from heed.tasks.run import Run
 
-MOST = 500
-"""Most documents on which the length is chosen."""
+
+DOCUMENT_NAMES = ("document", "body", "article", "text", "dialogue", "content", "story", "source", "input")
+"""Column names that are recognised as documents, the most certain first."""
+SUMMARY_NAMES = ("summary", "subject", "highlights", "headline", "title", "abstract", "target", "output")
+"""Column names that are recognised as summaries, the most certain first."""
+
+
+class SummaryTokenizer(TokenizerConfig):
+    """How text becomes tokens; documents and summaries are in the same language and share a vocabulary."""
+
+    shared: bool = True
+    """One vocabulary for both sides."""
+    min_count: int = Field(3, gt=0)
+    """How often a word must occur in training to be in the vocabulary (word only); 3, since a word in one document and
+    its summary already occurs twice."""
+
+
+class SummaryEvaluation(WritingEvaluation):
+    """Scoring of summaries."""
+
+    select_by: Literal[
+        "auto", "rouge1", "rouge2", "rougeL", "bleu", "chrf", "exact_match", "token_accuracy", "loss"
+    ] = "auto"
+    """Validation score that chooses the best checkpoint: auto is rougeL."""
+
+
+class SummarisationHead(Section):
+    """The parts of the model other than its body."""
+
+    pointer: bool = False
+    """Allow tokens to be copied from the document, by a separate attention (See et al. 2017); with tokenizer.shared,
+    and a model that attends to its source."""
+
+
+class SummarisationConfig(TranslationConfig):
+    """Complete configuration of a run of summarisation."""
+
+    task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a separate task
+    """The task."""
+    data: Annotated[Pairs, Sources(Pairs, "summarisation", hub=True, own_data={"max_source": 400, "max_length": 500})]
+    """Where the examples come from."""
+    tokenizer: SummaryTokenizer = SummaryTokenizer()
+    """How text becomes tokens."""
+    evaluation: SummaryEvaluation = SummaryEvaluation()  # type: ignore[assignment]  # its own scores
+    """How it is scored."""
+
+    @model_validator(mode="after")
+    def _can_copy(self) -> Self:
+        if self.model.settings.get("pointer") and not self.tokenizer.shared:
+            raise ValueError(
+                "model.pointer is true, which copies tokens of the document, but with tokenizer.shared=false documents "
+                "and summaries have different tokens; set tokenizer.shared=true or model.pointer=false"
+            )
+        return self
+
+
+MAX_DOCUMENTS = 500
+"""Largest number of documents on which the length is chosen."""
 _WORDS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
 _SENTENCES = (1, 2, 3, 5)
 _TEXTS = ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
@@ -51,7 +113,7 @@ class Lead:
     @classmethod
     def chosen(cls, pairs: Sequence[Pair]) -> Lead:
         """The length with the highest ROUGE-2, then ROUGE-1, on documents with known summaries."""
-        pairs = pairs[:MOST]
+        pairs = pairs[:MAX_DOCUMENTS]
         references = [pair.target for pair in pairs]
         longest = max(len(pair.source.split()) for pair in pairs)
         every = [cls(count, "word") for count in _WORDS if count <= longest]
@@ -66,8 +128,8 @@ class Lead:
     @classmethod
     def named(cls, name: str) -> Lead | None:
         """The lead of this name; None for a baseline of another kind."""
-        found = re.fullmatch(r"first (?:(\d+) )?(word|sentence)s?", name)
-        return None if found is None else cls(whole_number(found[1] or "1"), found[2])
+        match = re.fullmatch(r"first (?:(\d+) )?(word|sentence)s?", name)
+        return None if match is None else cls(whole_number(match[1] or "1"), match[2])
 
     def of(self, document: str) -> str:
         """The beginning of a document."""
@@ -83,7 +145,7 @@ class Lead:
 
 
 def _lead(run: Run) -> Lead | None:
-    """The lead of the report, else the one chosen on the validation set; None if this can no longer be read."""
+    """The lead in the report, or one chosen on the validation set; None if that set can no longer be read."""
     for name in scores_beside_baselines(run.members[0].report).get("baselines", {}):
         if (lead := Lead.named(name)) is not None:
             return lead
@@ -102,15 +164,16 @@ def baselines(run: Run) -> Baselines:
 
 def before(config: Any) -> Any:
     """Few pairs do not turn on guided attention: summaries are not word for word."""
-    # A field counts as given by the user once it is set, and is then kept.
+    # Setting a field to its own value marks it as set by the user, so that settling keeps it.
     training = config.training.model_copy(update={"guided_attention": config.training.guided_attention})
     return with_body(config.model_copy(update={"training": training}))
 
 
 TASK = Task(
     "summarisation",
-    input=Pairs(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES, documents=True),
+    input=PairInput(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), text_columns=DOCUMENT_NAMES, documents=True),
     head=Translated(scores=SCORES, section=SummarisationHead),
+    config=SummarisationConfig,
     looks=LOOKS,
     baselines=baselines,
     defaults=settings,

@@ -1,17 +1,19 @@
-"""A drawing as a PNG: its SVG, rendered by resvg with fonts that have all its characters.
+"""Drawings as PNG, rendered from their SVG by resvg, and as PDF, by CairoSVG (`pip install 'heed-attention[pdf]'`).
 
 resvg draws nothing without fonts, and an empty box for a character that its fonts lack. So the fonts are chosen here,
-checked character by character, and a missing one is an error that says what to install.
+checked character by character, and a missing one is an error that says what to install. In a PDF, text stays text.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 import unicodedata
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -19,8 +21,9 @@ import resvg_py
 from PIL import ImageFont
 
 from heed.errors import ConfigError
-from heed.show.scene import Label, Scene, to_svg, width_of
+from heed.show.scene import NO_PDF, Label, Scene, to_svg, width_of
 from heed.visible import clean
+from heed.watch.maps import runs_right_to_left
 
 _FOLDERS = (
     "/usr/share/fonts",
@@ -107,13 +110,13 @@ def family_of(path: Path) -> str:
     return (font and font.getname()[0]) or ""
 
 
-def fonts_for(text: str, given: Sequence[Path] = ()) -> list[Path]:
+def fonts_for(text: str, first: Sequence[Path] = ()) -> list[Path]:
     """Files of fonts that together have all characters of a text, the given ones first.
 
     Raises:
         ConfigError: No font has some character, or a given file is not a font.
     """
-    for path in given:
+    for path in first:
         if not os.path.isfile(path):
             raise ConfigError(f"--font {path}: no such file")
         if _font(path) is None:
@@ -121,13 +124,13 @@ def fonts_for(text: str, given: Sequence[Path] = ()) -> list[Path]:
     missing = {character for character in text if unicodedata.category(character)[0] not in "ZCM"}
     system = _system_fonts()
     names = next((pair for pair in _PREFERRED if pair[0] in system), ())
-    chosen = [*given, *(system[name] for name in names if name in system)]
+    chosen = [*first, *(system[name] for name in names if name in system)]
     for path in chosen:
         missing -= drawn_by(path, missing)
     for path in sorted(system.values()) if missing else ():
-        if found := drawn_by(path, missing):
+        if added := drawn_by(path, missing):
             chosen.append(path)
-            missing -= found
+            missing -= added
     if missing:
         raise ConfigError(_refusal(missing))
     return chosen
@@ -163,8 +166,52 @@ def _refusal(missing: Iterable[str]) -> str:
     package = next((name for name, scripts in _PACKAGES.items() if script in scripts), "fonts-noto-core")
     if unicodedata.category(first) == "So":
         script, package = "emoji and symbols", "fonts-noto-color-emoji"
-    said = script if script == "CJK" or script.islower() else script.capitalize()
+    script_name = script if script == "CJK" or script.islower() else script.capitalize()
     return (
-        f"no font for PNG has the character '{first}' ({said}); install fonts for it (Debian: apt install {package}), "
-        "give one with --font FILE, or write .svg or .html"
+        f"no font for PNG has the character '{first}' ({script_name}); install fonts for it "
+        f"(Debian: apt install {package}), give one with --font FILE, or write .svg or .html"
     )
+
+
+# PDF -----------------------------------------------------------------------------------------------------------------
+
+
+def to_pdf(scene: Scene, *, theme: str | None = None, width: str | float | None = None) -> bytes:
+    """The drawing as a PDF of one page, as large as the figure; equal drawings give equal bytes with the same fonts.
+
+    Raises:
+        ConfigError: CairoSVG or the library cairo is not installed, no font has some character, or a text is of a
+            script whose letters join or are written from right to left, which CairoSVG does not shape.
+    """
+    try:
+        from cairosvg import svg2pdf
+    except ImportError:
+        raise ConfigError(NO_PDF) from None
+    except OSError:  # the Python package is there
+        raise ConfigError("PDF needs the library cairo (Debian: apt install libcairo2)") from None
+    texts = [clean(item.text) for item in scene.items if isinstance(item, Label)]
+    for text in texts:
+        joined = next((c for c in text if unicodedata.category(c) in ("Mn", "Mc")), "")
+        if joined or runs_right_to_left(text):
+            raise ConfigError(f"a PDF cannot show the script of '{text}'; write .svg or .png")
+    drawn = to_svg(with_families(scene, fonts_for("".join(texts))), theme=theme or "light", width=width)
+    # without it, cells of a picture would run into one another
+    sharp = drawn.replace("image-rendering:pixelated", "image-rendering:optimizeSpeed")
+    content: bytes = svg2pdf(bytestring=sharp.encode())
+    return re.sub(rb"/CreationDate \(D:\d{14}", b"/CreationDate (D:20000101000000", content)
+
+
+def with_families(scene: Scene, fonts: Sequence[Path]) -> Scene:
+    """The drawing with the family of each text that the first font has not all characters of.
+
+    Pieces of a text that does not begin at the left are joined: CairoSVG would draw each at the same place.
+    """
+    items = []
+    for item in scene.items:
+        if isinstance(item, Label) and item.runs and item.style in ("middle", "end", "row", "number"):
+            item = replace(item, text="".join(text for text, _ in item.runs), runs=())
+        if isinstance(item, Label) and (missing := {c for c in clean(item.text) if c.strip()}):
+            best = max(fonts, key=lambda path: len(drawn_by(path, missing)))  # the first of equal ones
+            item = item if best == fonts[0] else replace(item, family=family_of(best))
+        items.append(item)
+    return replace(scene, items=items)

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from markupsafe import Markup
+from pydantic import Field
 from torch import Tensor, nn
 
+from heed.config.data import OWN, Only, Source, Sources, generated, section
+from heed.config.sections import EvaluationConfig, TextConfig
 from heed.data.examples import Sentence
 from heed.data.findings import Findings
 from heed.data.kinds.contents import content_of
@@ -38,10 +41,58 @@ from heed.watch.maps import Axis
 from heed.watch.trace import edit
 
 
+class Sentences(Source):
+    """Sentences with tags: columns (CoNLL, CSV) or JSON (`heed.data.kinds.tagged`)."""
+
+    labelled: ClassVar = True
+
+    in_memory: Annotated[int, Only(OWN)] = Field(200_000, ge=0)
+    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
+    cache folder (HEED_CACHE). Their tokens are kept there, too, and tokenizers trained on a sample of 10 MB."""
+    columns: Any = section("word", "label", "sentence")
+    """Columns of words, tags and sentences: by number, or by name (in a header, JSON, Python, or CoNLL-U).
+
+    - word: Column of the word, or of the text of entities, from 0 (negative numbers count from the last, -1); by
+      default the one with a usual name, FORM in CoNLL-U, else the first.
+    - label: Column of the tag, or of entities; by default the one with a usual name, UPOS in CoNLL-U, else the last.
+    - sentence: Column with another value for each sentence, in files without blank lines between them; by default the
+      one with a usual name or the only such column.
+    """
+    tag_names: tuple[str, ...] = ()
+    """Names of the tags where the data has their numbers: of 0, 1, 2 and so on."""
+    scheme: Literal["auto", "bio", "iob1", "io", "bioes", "plain"] = "auto"
+    """Tagging scheme of entities; auto detects it for each set, plain tags (such as parts of speech) mark no
+    entities."""
+    max_length: int = Field(500, gt=0)
+    """Training sentences with more tokens than this are left out, and counted."""
+    mirrored: Annotated[bool, Only("teddy")] = False
+    """Reverse every sentence, so that the word before Teddy shows it."""
+
+
+class TaggingEvaluation(EvaluationConfig):
+    """Settings of the evaluation."""
+
+    select_by: Literal["auto", "entity_f1", "accuracy", "loss"] = "auto"
+    """Validation score that chooses the best checkpoint: auto is entity_f1, or accuracy for plain tags."""
+    words: tuple[str, ...] = ()
+    """Words whose tags are also scored separately, such as ["Teddy"]."""
+
+
+class TaggingConfig(TextConfig):
+    """The configuration of a tagging run."""
+
+    task: Literal["tagging"] = "tagging"
+    """What is learned."""
+    data: Annotated[Sentences, Sources(Sentences, hub=True, teddy=generated(2_000, 200, 500))]
+    """Where the examples come from."""
+    evaluation: TaggingEvaluation = TaggingEvaluation()
+    """How it is scored."""
+
+
 def baselines(run: Any) -> Baselines:
     """The most frequent tag of each word in the training set."""
-    known = run.known()
-    return {} if known is None else {"most frequent tag of each word": frequent_tags(known)}
+    examples = run.training_examples()
+    return {} if examples is None else {"most frequent tag of each word": frequent_tags(examples)}
 
 
 def frequent_tags(train: Iterable[Sentence]) -> Any:
@@ -134,10 +185,10 @@ class TaggingExaminer(Examiner):
         return int(run.input.encode(self.examples).lengths[:, 0].sum())
 
     @property
-    def known(self) -> bool:
+    def shared_facts(self) -> bool:
         return any(run.head.plain for run in self.runs)
 
-    def drawing(self, run: Any, index: int, *given: Any) -> Markup:
+    def drawing(self, run: Any, index: int, *others: Any) -> Markup:
         return shadings_html(look_at_tags(run.task, run.model, self.examples[index].words))
 
 
@@ -164,11 +215,11 @@ def look_at_tags(
             work.head.states(model, reads.collate(encoded, [0], None).to(next(model.parameters()).device))
         (tagged,) = work.answers(model, encoded)
     prediction = work.head.predict(tagged, example)
-    own, counts = Axis("text", "word", words), [*map(len, encoded[0].words)]
+    axis, counts = Axis("text", "word", words), [*map(len, encoded[0].words)]
     length = sum(counts)
-    if (most := reads.text_positions) is not None and length > most:
+    if (max_tokens := reads.text_positions) is not None and length > max_tokens:
         raise ConfigError(
-            f"the text has {length} tokens, but model {work.config.model.name} reads {most} at a time; look at "
+            f"the text has {length} tokens, but model {work.config.model.name} reads {max_tokens} at a time; look at "
             "a shorter text"
         )
     start, end = tokenizer.special[2:]
@@ -177,9 +228,9 @@ def look_at_tags(
         ids = reads.tokens_of(encoded[0])
         read = Words.of(tokenizer, [start, *ids, end] if ends else ids, "text", ends, pieces=True)
     elif ends:
-        read = Words.counted(replace(own, labels=(ends[start], *words, ends[end])), [1, *counts, 1])
+        read = Words.counted(replace(axis, labels=(ends[start], *words, ends[end])), [1, *counts, 1])
     else:
-        read = Words.counted(own, counts)
+        read = Words.counted(axis, counts)
     notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not prediction.plain else []
     if model.delay:
         later = "each word is tagged after that many more tokens have been read"
@@ -200,7 +251,7 @@ def look_at_tags(
     )
     return replace(
         look,
-        shadings=(_shading(work.head, prediction, own),),
+        shadings=(_shading(work.head, prediction, axis),),
         names=("text", "tags"),
         answer=answer_of(work, model, encoded[0], words, tagged.tags),
         no_steps="" if look.encoder else AT_ONCE,
@@ -208,17 +259,15 @@ def look_at_tags(
 
 
 def _shading(head: Tags, prediction: TagPrediction, axis: Axis) -> Shading:
-    """The entities, or every word with its tag, coloured by type, with the probability of each tag."""
+    """Entities, or every word with its tag if tags are plain, coloured by type, with the probability of each tag."""
     types = sorted({tag.split("-", 1)[-1] for tag in head.labels} - {"O"})
     if prediction.plain:
-        found = [(tag, i, i + 1) for i, tag in enumerate(prediction.tags)]
+        tagged = [(tag, i, i + 1) for i, tag in enumerate(prediction.tags)]
         types = sorted(head.labels)
     else:
-        found = entities(prediction.tags)
-    spans = tuple(TagSpan(start, stop, label, types.index(label)) for label, start, stop in found)
-    others = tuple(
-        "else " + ", ".join(f"{tag} {probability:.3f}" for tag, probability in best) for best in prediction.others
-    )
+        tagged = entities(prediction.tags)
+    spans = tuple(TagSpan(start, stop, label, types.index(label)) for label, start, stop in tagged)
+    others = tuple("else " + ", ".join(f"{tag} {p:.3f}" for tag, p in best) for best in prediction.others)
     title = "Each word's tag" if prediction.plain else "Entities"
     return Shading(title, axis, prediction.probabilities, 1.0, prediction.tags, others, spans)
 
@@ -259,11 +308,11 @@ def explain(
     has_features = model.characters is not None
     unknown = f"the unknown token{' without characters' * has_features}"
     deleted = f"a word that is left out is read as {unknown}, since each word has a tag"
-    held = ("held fixed: the features of each word's characters",) * has_features
+    fixed = ("held fixed: the features of each word's characters",) * has_features
     start, end = (tokenizer.token(token) for token in tokenizer.special[2:])
     later = tuple(f"+{n + 1}" for n in range(model.delay))
     around = ((start,), (end,)) if reads.is_framed else ((), later)
-    return Explained(scored, read, name, held, around, (deleted,))
+    return Explained(scored, read, name, fixed, around, (deleted,))
 
 
 def _reading(work: Any, model: Tagger, encoded: TokenWords) -> Callable[[nn.Module, Tensor], Tensor]:
@@ -283,8 +332,8 @@ def _reading(work: Any, model: Tagger, encoded: TokenWords) -> Callable[[nn.Modu
             characters = replace(characters, place=place.masked_fill(of_words, 0))
         masks = inputs["mask"].expand(count, -1), word_of, inputs["word_mask"].expand(count, -1)
         hidden = model(rows.masked_fill(left, work.input.tokenizer.special.unseen), *masks, characters)
-        found: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
-        return found
+        logits: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
+        return logits
 
     return scores
 
@@ -309,18 +358,19 @@ def answer_of(work: Any, model: Tagger, encoded: TokenWords, words: Sequence[str
 
 
 def contrast(work: Any, model: Tagger, text: str, other: str) -> dict[str, Any]:
-    """The score that tells two texts apart: of the first word whose tags differ, the other's minus the text's."""
-    answers = work.answers(model, work.input.encode([work.input.example_of(one) for one in (text, other)]))
-    own, there = ([work.head.labels[tag] for tag in answer.tags] for answer in answers)
-    differing = [n for n, (a, b) in enumerate(zip(own, there, strict=False)) if a != b]
+    """The score that separates two texts: at the first word whose tags differ, the other's tag minus the text's."""
+    answers = work.answers(model, work.input.encode([work.input.example_of(words) for words in (text, other)]))
+    tags, others = ([work.head.labels[tag] for tag in answer.tags] for answer in answers)
+    differing = [n for n, (a, b) in enumerate(zip(tags, others, strict=False)) if a != b]
     place = differing[0] if differing else 0
-    return {"target": f"{there[place]}:{place}", "rather_than": own[place] if differing else None}
+    return {"target": f"{others[place]}:{place}", "rather_than": tags[place] if differing else None}
 
 
 TASK = Task(
     "tagging",
     input=WordsInput(SENTENCES),
     head=Tags(),
+    config=TaggingConfig,
     looks=Looks(look_at_tags, explain, contrast),
     baselines=baselines,
     outputs=outputs,
