@@ -308,10 +308,11 @@ def test_other_models_and_tasks_are_refused(tmp_path, capsys):
     (tmp_path / "t.tsv").write_text("text\tlabel\na film\tgood\nno film\tbad\n" * 20)
     options = {"steps": 1, "model": "bag", "quiet": True, "settings": {"training.device": "cpu"}}
     labels = heed.train("classification", train=tmp_path / "t.tsv", out=tmp_path / "labels", **options)
-    with pytest.raises(ConfigError, match="`export` is not available for classification; it is for translation"):
+    with pytest.raises(ConfigError, match="`export` is not available for classification; it is for summarisation"):
         labels.export()
     code, _, err = call(capsys, "predict", labels.folder, "a", "--engine", "ctranslate2")
-    assert code == 2 and err == "heed: --engine does not apply to a run of classification; it is for translation\n"
+    expected = "heed: --engine does not apply to a run of classification; it is for summarisation, translation\n"
+    assert code == 2 and err == expected
 
 
 def test_a_missing_library_is_one_line(trained, monkeypatch, tmp_path):

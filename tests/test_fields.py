@@ -460,6 +460,7 @@ CASES = {
     "DocumentTokenizer.extend": (BOOK, "tokenizer", EXTENDED, kept_text, prepared),
     "GenerationConfig.beam_size": (COPY, "generation.beam_size", (1, 4), outputs),
     "GenerationConfig.length_penalty": (COPY | BEAM, "generation.length_penalty", (1.0, 0.5), outputs),
+    "GenerationConfig.no_repeat_ngram": (COPY, "generation.no_repeat_ngram", (0, 1), outputs),
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),
     "GenerationConfig.max_length": (COPY, "generation.max_length", (5, 3), outputs),
     "TranslationGeneration.unknown": (COPY, "generation.unknown", BOTH, ids_written),

@@ -73,9 +73,10 @@ class SearchOptions:
                 f"length_penalty is {self.length_penalty}, expected at least 0 (no length normalisation), at most 100"
             )
         longest = self.max_length if isinstance(self.max_length, int) else max(self.max_length, default=0)
-        for name, value, maximum in (("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)):
+        limits = ("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)
+        for name, value, maximum in (*limits, ("no_repeat_ngram", self.no_repeat_ngram, 1_000)):
             if value > maximum:
-                raise ConfigError(f"{name} is {value}, expected at most {maximum:,}")
+                raise ConfigError(f"{name} is {value}, expected at maximum {maximum:,}")
 
     def check(self) -> None:
         """Check that the options are valid together.

@@ -58,6 +58,7 @@ def write_card(run: Run) -> None:
         lines(scores_text(run, tested or report["scores"])),
         "```",
         "",
+        *_licence(path),
         *_curves(path, config),
         *command_lines(
             (use.format(run=place) for use in (*spec.uses, _CURVES_SHOWN)),
@@ -75,6 +76,19 @@ def _place(path: Path) -> tuple[str, str]:
     if path.absolute().is_relative_to(Path.cwd()):
         return str(path.absolute().relative_to(Path.cwd())), "the directory in which it was trained"
     return path.name, "the directory that holds this folder"
+
+
+def _licence(path: Path) -> list[str]:
+    """The card's lines for the licence of the checkpoint that the run was trained from; none if it is not known."""
+    from heed.exchange.huggingface.checkpoint import Origin  # most runs are not from checkpoints
+
+    try:
+        origin = Origin.read(path)
+    except RunError:  # an export will say so
+        return []
+    if origin is None or origin.licence is None:
+        return []
+    return [f"Trained from {markdown(origin.source)}. Licence of the checkpoint: {origin.licence}", ""]
 
 
 def _curves(path: Path, config: RunConfig) -> list[str]:

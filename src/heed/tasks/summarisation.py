@@ -27,6 +27,7 @@ from heed.tasks.translation import (
     TranslationConfig,
     TranslationExaminer,
     TranslationOutputs,
+    export,
     nearest,
     taken_from,
 )
@@ -181,4 +182,5 @@ TASK = Task(
     before=before,
     taken_from=taken_from,
     aligns=align,
+    export=export,
 )

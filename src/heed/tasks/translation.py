@@ -102,6 +102,11 @@ class Pairs(Source):
     """Documents are cut after this many tokens; cut documents are counted and listed."""
     columns: Annotated[Columns, Only(OWN)] = Columns()
     """Columns of both sides in a file of columns."""
+    source_language: Annotated[str | None, Only(OWN)] = None
+    """Language of the sources, as the model names it (NLLB: eng_Latn, M2M-100: en), for `model.source_frame=language`.
+    """
+    target_language: Annotated[str | None, Only(OWN)] = None
+    """Language of the targets, for `model.target_frame=language`."""
     extra: Annotated[list[Extra], Only(OWN)] = []  # noqa: RUF012  # pydantic copies it
     """Further training corpora, weighted and optionally tagged; their pairs are never held out."""
     languages: Annotated[list[str] | None, Only("dates")] = None
@@ -474,7 +479,14 @@ class Guided(NamedTuple):
 class Translated(Written):
     """A text for a text; unknown words are replaced by source words, by attention to the source."""
 
-    keywords: ClassVar = {**SEARCH, "prefix": "", "engine": "torch"}
+    keywords: ClassVar = {
+        **SEARCH,
+        "prefix": "",
+        "engine": "torch",
+        "no_repeat_ngram": None,
+        "source_language": None,
+        "target_language": None,
+    }
     targets: str = "tokens"
     scores: TextScores = TextScores(("chrf", "bleu", "ter"), ("bleu", "chrf"), ("exact_match", "bleu", "chrf"), "chrf")  # noqa: RUF009
     section: type[Section] = NoOptions
@@ -545,6 +557,8 @@ class Translated(Written):
         sampling: SamplingOptions | None = None,
         prefix: str = "",
         writer: Writer | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
         **search: Any,
     ) -> list[list[WrittenText]]:
         """Write a target for each text: its candidates, best first; for a blank text one blank output.
@@ -556,6 +570,8 @@ class Translated(Written):
             sampling: Draw instead of searching.
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
+            source_language: That of the texts; the configuration's by default.
+            target_language: That to write; the configuration's by default.
             search: Options of `search_options`.
 
         Raises:
@@ -573,10 +589,12 @@ class Translated(Written):
         options = self.search_options(model, forbidden_first=begun.never_next, **fields, **search)
         # A space at either end could be read as an unknown word.
         texts = [work.input.stripped(text) if text.strip() else "" for text in texts]
-        sources, unread = work.input.read([text for text in texts if text])
+        input = work.input.between(source_language, target_language)
+        sources, unread = input.read([text for text in texts if text])
         if writer is None:
-            written = self.write(work.input, model, sources, options, sampling, begun.ids)
+            written = self.write(input, model, sources, options, sampling, begun.ids)
         else:
+            options = replace(options, forced=(*input.target_prefix,) * len(sources))
             written = [[WrittenText.of(self.tokenizer, h) for h in some] for some in writer.write(sources, options)]
         outputs = iter([[replace(w, unread=n) for w in some] for some, n in zip(written, unread, strict=True)])
         return [next(outputs) if text else [_BLANK] for text in texts]
@@ -670,7 +688,8 @@ class TranslationOutputs(WritingOutputs):
         return inputs_in(path, [field], findings, trained=trained, default=first)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
-        further = {name: self.options[name] for name in ("prefix", "engine") if name in self.options}
+        names = ("prefix", "engine", "no_repeat_ngram", "source_language", "target_language")
+        further = {name: self.options[name] for name in names if name in self.options}
         candidates: list[list[WrittenText]] = self.run.candidates(texts, num_best, **self.search, **further)
         return candidates
 

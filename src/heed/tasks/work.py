@@ -460,7 +460,7 @@ class Work(Trainable):
             extra, options = self.splits.extra.get(split), dict[str, Any]()
             examples = self.splits.examples[split] if extra is None else extra.examples
             if extra is not None:
-                options["tag"] = extra.tag
+                options = {"tag": extra.tag, **({"languages": extra.languages} if any(extra.languages) else {})}
             self._encoded[split] = self.input.encode(examples, split, **options)
         return self._encoded[split]
 

@@ -327,7 +327,8 @@ class TextTokenizer:
         if not instead:
             with refused_texts():
                 return self.library.decode([i for i in ids if i not in self.special])
-        pieces = [instead.get(n, "" if i in self.special else self.token(i)) for n, i in enumerate(ids)]
+        silent = {*self.special, *self.tags.values()}
+        pieces = [instead.get(n, "" if i in silent else self.token(i)) for n, i in enumerate(ids)]
         if self.is_of_bytes:
             raw = (piece.encode() if n in instead else self._raw(piece) for n, piece in enumerate(pieces))
             return b"".join(raw).decode("utf-8", "replace")
@@ -400,11 +401,11 @@ class TextTokenizer:
             return [range(a, b) for a, b in pairwise([*firsts, len(ids)])]
         starts: list[int] = []
         only_blank = closed = False
-        mask = self.mask
+        mask, tags = self.mask, {*self.tags.values()}
         for n, group in ((group.start, group) for group in self.characters(ids)):
             i = ids[n]
             text = self._text(ids[group.start : group.stop])
-            special = self._is_silent(i)
+            special = self._is_silent(i) or i in tags
             blank = not special and text.replace(BLANK, " ").isspace()
             # A word tokenizer's unknown token is a word, a subword tokenizer's is a character within a word.
             alone = special or self._is_alone(text) or (i == self.special.unknown and self.unit == "word")
@@ -503,10 +504,14 @@ class MappedTokenizer(TextTokenizer):
         origin: bytes = b"",
         tags: Sequence[str] = (),
         special: Special = OWN,
+        codes: bool = True,
     ) -> None:
-        """Combine both; the `tags` and special tokens of the `vocabulary` never occur in texts."""
+        """Combine both; the `tags` and special tokens of the `vocabulary` never occur in texts.
+
+        With `codes`, a text may begin with a language code.
+        """
         super().__init__(cutter, special)
-        self.origin = origin
+        self.origin, self._codes = origin, codes
         self._vocabulary = list(vocabulary)
         self._tags = list(tags)
         self._number()
@@ -557,7 +562,7 @@ class MappedTokenizer(TextTokenizer):
         return encoded
 
     def _split(self, text: str) -> tuple[str, str]:
-        match = _CODE.match(text)
+        match = _CODE.match(text) if self._codes else None
         return ("", text) if match is None else (match[0], text[match.end() :])
 
     def _numbered(self, encoding: Any, text: str) -> list[int]:
@@ -591,6 +596,7 @@ class MappedTokenizer(TextTokenizer):
             "tags": self._tags,
             "origin": base64.b64encode(self.origin).decode("ascii"),
             "special": [*self.special],
+            **({} if self._codes else {"codes": False}),
         }
         return json.dumps(state, ensure_ascii=False)
 
@@ -601,7 +607,7 @@ class MappedTokenizer(TextTokenizer):
         cutter = library_of(state["cutter"])
         origin = base64.b64decode(state["origin"], validate=True)
         special = Special(*state.get("special", OWN))
-        return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special)
+        return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special, state.get("codes", True))
 
 
 class Beginning(NamedTuple):
