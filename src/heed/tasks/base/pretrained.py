@@ -40,7 +40,7 @@ def start_command(task: Any, given: RunConfig, words: Sequence[str]) -> str:
     steps = [
         "" if find_spec("sentencepiece" if translator else "huggingface_hub") else "pip install -e '.[hf]'",
         "" if os.path.exists(run) else f"heed import {name} --out {run}",
-        f"heed train {' '.join(map(shell_word, words))} --from {run}{f' tokenizer.from={run}' if translator else ''}",
+        f"heed train {' '.join(map(shell_word, words))} --from {run}",
     ]
     few = f"{counted(len(examples), spec.unit)} are few for a model trained from scratch"
     return f"{few}; to start from a pretrained one, with more minutes:\n  {' && '.join(filter(None, steps))}"

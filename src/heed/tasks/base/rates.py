@@ -55,6 +55,13 @@ def num_layers(body: nn.Module) -> int:
     return 1 + max((layer for layer in layers_of(body).values() if layer is not None), default=-1)
 
 
+def layers_of_model(model: nn.Module, body: nn.Module) -> dict[str, tuple[bool, int | None]]:
+    """For each parameter of a model, by name: True if it belongs to the body, and its layer there."""
+    of_body = layers_of(body)
+    inside = {id(parameter): of_body[name] for name, parameter in body.named_parameters()}
+    return {name: (id(p) in inside, inside.get(id(p))) for name, p in model.named_parameters()}
+
+
 def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> list[Group]:
     """The groups of a model's parameters that are frozen, frozen at first, or trained at a reduced learning rate.
 
@@ -63,9 +70,7 @@ def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> li
     """
     if training.layer_decay is None and not training.freeze and training.unfreeze_every is None:
         return []
-    of_body, count = layers_of(body), num_layers(body)
-    inside = {id(parameter): of_body[name] for name, parameter in body.named_parameters()}
-    layers = {name: (id(p) in inside, inside.get(id(p))) for name, p in model.named_parameters()}
+    count, layers = num_layers(body), layers_of_model(model, body)
     frozen = frozen_by(training.freeze, layers, count)
     parameters = dict(model.named_parameters())
     if not any(p.requires_grad for name, p in parameters.items() if name not in frozen):
@@ -86,7 +91,7 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
 
     Args:
         parts: "body", "embeddings", "layers<N", or the start of parameter names.
-        layers: For each parameter name, True if it belongs to the body, and its layer there.
+        layers: As of `layers_of_model`.
         count: Number of layers of the body.
 
     Raises:

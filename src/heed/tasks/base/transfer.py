@@ -32,7 +32,7 @@ from heed import folder as folders
 from heed.config import ModelSection, RunConfig
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.models.base import Interface, TokenEncoder
+from heed.models.base import Interface, PairDecoder, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
 from heed.training import weights
@@ -114,7 +114,7 @@ def _grown(task: Any, *kinds: str) -> Any:
 
 
 class _WithoutNumbers(TorchFunctionMode):
-    """Skips initialisation: on the device "meta" torch would import its compiler for it."""
+    """Skips initialisation, which takes time and memory; on the device "meta" torch would import its compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", "") == nn.init.__name__:
@@ -206,11 +206,13 @@ FINE_TUNING = 5e-4
 
 
 def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[Interface, ...]) -> bool:
-    """True if a run has the same model as its parent, and that is a model for pretraining and fine-tuning."""
+    """True if a run has its parent's model, and that is one for pretraining and fine-tuning, or of a checkpoint."""
     if parent is None or parent.task.config.model.name != config.model.name:
         return False
-    own = body_class(config.model.name, interfaces)
-    return issubclass(own, TokenEncoder) and own.fine_tuned
+    body = body_class(config.model.name, interfaces)
+    if issubclass(body, PairDecoder):
+        return parent.is_of_checkpoint and getattr(config.model, "take", "both") in ("auto", "both")
+    return issubclass(body, TokenEncoder) and body.fine_tuned
 
 
 _OWN = frozenset({"extend"})
@@ -242,6 +244,12 @@ class Parent:
             return cls(named, path, task_class(config.task).restore(config, path))
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None
+
+    @property
+    def is_of_checkpoint(self) -> bool:
+        """True if the weights are those of an imported checkpoint, or were fine-tuned from one."""
+        is_child = self.task.config.model.from_ is not None
+        return self.task.is_imported or (is_child and (self.folder / folders.ORIGIN).is_file())
 
     def with_model(self, config: C, task: Any) -> C:
         """The configuration with the parent's model, except for fields that the user gave.
@@ -318,10 +326,12 @@ class Parent:
 
         Source: Aji et al. 2020 (arXiv:2005.01196) match embeddings by token.
         """
-        with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers with and without a parent
+        # The parent's own memory is never touched: its tensors are those of the file, which the system maps.
+        with torch.random.fork_rng(devices=[]), _WithoutNumbers():  # the new run draws as it would without a parent
             parent = self.task.build_model()
-            weights.load_weights(parent, self.folder / folders.WEIGHTS)
-        own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
+        path = self.folder / folders.WEIGHTS
+        given = weights.matched(parent.state_dict(), weights.read_tensors(path), str(path))
+        own, axes, their_axes = unshared(model), axes_of(task), axes_of(self.task)
         used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
         alike = task.config.task == self.task.config.task
         at = "" if alike else prefix_of(parent, self.task.body(parent))
