@@ -182,6 +182,11 @@ class TextTokenizer:
         return max(self.rows, self.library.get_vocab_size())
 
     @property
+    def added(self) -> tuple[int, ...]:
+        """The ids of tokens that were added to those of the library's model."""
+        return tuple(self._added)
+
+    @property
     def tags(self) -> dict[str, int]:
         """Tokens that mark where a text comes from; no text is ever cut into one."""
         last = [(i, token.content) for i, token in sorted(self._added.items()) if token.special]
@@ -487,9 +492,9 @@ class TextTokenizer:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
 
 
-_CODE = re.compile(r">>.*?<<", re.DOTALL)
+CODE = re.compile(r">>.*?<<", re.DOTALL)
 """A language code at the start of a text."""
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 class MappedTokenizer(TextTokenizer):
@@ -521,7 +526,7 @@ class MappedTokenizer(TextTokenizer):
         cutter = self.library
         names = (cutter.id_to_token(i) or "" for i in range(cutter.get_vocab_size()))
         self._ids = [known.get(name, special.unknown) for name in names]
-        self._of_bytes = any(_BYTE.fullmatch(token) for token in self._vocabulary)
+        self._of_bytes = any(BYTE.fullmatch(token) for token in self._vocabulary)
 
     @property
     def vocab_size(self) -> int:
@@ -539,7 +544,7 @@ class MappedTokenizer(TextTokenizer):
                 self._number()
 
     def encode(self, text: str) -> Encoded:
-        code, rest = self._split(text)
+        code, rest = self.split_code(text)
         with refused_texts(text):
             encoding = self.library.encode(rest, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
@@ -549,7 +554,7 @@ class MappedTokenizer(TextTokenizer):
         return Encoded([self._places.get(code, self.special.unknown), *ids], [(0, len(code)), *spans])
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        rests = [self._split(text)[1] for text in texts]
+        rests = [self.split_code(text)[1] for text in texts]
         with refused_texts(*texts):
             encodings = self.library.encode_batch_fast(rests, add_special_tokens=False)
         encoded = []
@@ -559,8 +564,9 @@ class MappedTokenizer(TextTokenizer):
             encoded.append(ids if whole else self.encode(text).ids)  # the fast encoding has no text of tokens
         return encoded
 
-    def _split(self, text: str) -> tuple[str, str]:
-        found = _CODE.match(text)
+    def split_code(self, text: str) -> tuple[str, str]:
+        """The language code at the start of a text, and the rest."""
+        found = CODE.match(text)
         return ("", text) if found is None else (found[0], text[found.end() :])
 
     def _numbered(self, encoding: Any, text: str) -> list[int]:

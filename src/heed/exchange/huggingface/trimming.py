@@ -1,0 +1,128 @@
+"""Vocabularies without the tokens that some texts do not use: smaller embeddings and output layers.
+
+The texts are cut as before: the tokens that they use, single characters and bytes, special tokens, tags and language
+codes stay, in their order. Of a model of merges (BPE) every merge stays from which a token that stays can be built,
+since the steps of a merge need its parts. Of a unigram model the least probable token stays too, which sets the price
+of unknown characters. Other texts are cut into more tokens.
+
+Source: Abdaoui et al. 2020 (arXiv:2010.05609), which keep the tokens of a language; the rule for merges is ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from heed.data.tokens.special import CONTINUED, Special, library_of
+from heed.data.tokens.tokenizer import BYTE, CODE, MappedTokenizer, TextTokenizer
+from heed.exchange.huggingface.pieces import NORMAL, cutter_of, parsed
+
+Kept = tuple[dict[str, TextTokenizer], dict[str, list[int]]]
+
+
+def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequence[str]]) -> Kept:
+    """Tokenizers with only the tokens that texts use, and the ids that stay, in the order of their new ids.
+
+    Args:
+        tokenizers: By role; those with the same tokens keep the same tokens, as a shared embedding needs.
+        texts: By role, what they are to cut as before.
+    """
+    groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for role, tokenizer in tokenizers.items():
+        groups[tuple(tokenizer.tokens)].append(role)
+    smaller, places = dict[str, TextTokenizer](), dict[str, list[int]]()
+    for tokens, roles in groups.items():
+        pieces = {role: _used_pieces(tokenizers[role], texts[role]) for role in roles}
+        ids = sorted(set().union(*(_used_ids(tokenizers[role], texts[role], pieces[role]) for role in roles)))
+        for role in roles:
+            places[role] = ids
+            tokenizer = tokenizers[role]
+            special = Special(*(-1 if i < 0 else ids.index(i) for i in tokenizer.special))
+            if isinstance(tokenizer, MappedTokenizer):
+                vocabulary = [tokens[i] for i in ids]
+                cutter, origin = _without_pieces(tokenizer, pieces[role])
+                smaller[role] = MappedTokenizer(cutter, vocabulary, origin, [*tokenizer.tags], special)
+            else:
+                smaller[role] = TextTokenizer(library_of(_state(tokenizer, ids)), special, len(ids))
+    return smaller, places
+
+
+def _used_pieces(tokenizer: TextTokenizer, texts: Sequence[str]) -> set[str]:
+    """The names of the library's tokens that stay."""
+    library = tokenizer.library
+    rests = [tokenizer.split_code(text)[1] for text in texts] if isinstance(tokenizer, MappedTokenizer) else texts
+    encodings = library.encode_batch_fast(list(rests), add_special_tokens=False)
+    names = [str(library.id_to_token(i)) for i in set(chain.from_iterable(e.ids for e in encodings))]
+    model = json.loads(library.to_str())["model"]
+    vocabulary = model["vocab"]
+    if isinstance(vocabulary, list):  # unigram
+        scores = dict(vocabulary)
+        names += [min(scores, key=scores.__getitem__), vocabulary[model["unk_id"] or 0][0]]
+    else:
+        names += [model["unk_token"]] if model.get("unk_token") else []
+        scores = vocabulary
+    names += [name for name in scores if _is_elementary(name)]
+    return _with_parts(names, model.get("merges") or [], model.get("continuing_subword_prefix") or "")
+
+
+def _is_elementary(name: str) -> bool:
+    """True for a character, alone or within a word, and for a byte."""
+    return len(name.removeprefix(CONTINUED)) == 1 or BYTE.fullmatch(name) is not None
+
+
+def _with_parts(names: Iterable[str], merges: Iterable[Any], prefix: str) -> set[str]:
+    """Tokens, and those from which they can be merged."""
+    parts: defaultdict[str, list[str]] = defaultdict(list)
+    for merge in merges:
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        parts[left + right.removeprefix(prefix)] += [left, right]
+    stay, waiting = set[str](), [*names]
+    while waiting:
+        if (name := waiting.pop()) not in stay:
+            stay.add(name)
+            waiting += parts[name]
+    return stay
+
+
+def _used_ids(tokenizer: TextTokenizer, texts: Sequence[str], pieces: Collection[str]) -> set[int]:
+    """The ids that stay: those of pieces, of texts, of special and added tokens, of tags and language codes."""
+    tokens = enumerate(tokenizer.tokens)
+    used = {*tokenizer.special, *tokenizer.tags.values(), *tokenizer.added, *chain(*tokenizer.encode_all(texts))}
+    if isinstance(tokenizer, MappedTokenizer):
+        used |= {i for i, token in tokens if token in pieces or CODE.fullmatch(token) or _is_elementary(token)}
+    else:
+        used |= {i for i, token in tokens if token in pieces}
+    return used - {-1}
+
+
+def _state(tokenizer: TextTokenizer, ids: Sequence[int]) -> dict[str, Any]:
+    """The library's JSON with only some tokens, numbered in their order."""
+    state: dict[str, Any] = json.loads(tokenizer.library.to_str())
+    model, new = state["model"], {old: i for i, old in enumerate(ids)}
+    if isinstance(model["vocab"], list):
+        model["vocab"] = [pair for i, pair in enumerate(model["vocab"]) if i in new]
+        model["unk_id"] = new.get(model["unk_id"])
+    else:
+        model["vocab"] = {name: new[i] for name, i in model["vocab"].items() if i in new}
+    if model.get("merges"):
+        prefix, known = model.get("continuing_subword_prefix") or "", model["vocab"]
+        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+        model["merges"] = [[a, b] for a, b in pairs if {a, b, a + b.removeprefix(prefix)} <= known.keys()]
+    state["added_tokens"] = [{**token, "id": new[token["id"]]} for token in state["added_tokens"]]
+    return state | {"post_processor": None}
+
+
+def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple[Any, bytes]:
+    """The cutting tokenizer with only some pieces, and its SentencePiece model, if it was made from one."""
+    if tokenizer.origin:
+        model = parsed(tokenizer.origin)
+        stay = [piece for piece in model.pieces if piece.type != NORMAL or piece.piece in names]
+        del model.pieces[:]
+        model.pieces.extend(stay)
+        return cutter_of(model), model.SerializeToString()
+    library = tokenizer.library
+    ids = [i for i in range(library.get_vocab_size()) if library.id_to_token(i) in names]
+    return library_of(_state(TextTokenizer(library), ids)), b""
