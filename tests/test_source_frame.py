@@ -67,5 +67,5 @@ def test_looks_name_the_frame_and_links_count_words_alone(runs, kind):
 
 
 def test_another_frame_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"source_frame is 'start'.*'none', 'end' or 'both'"):
+    with pytest.raises(ConfigError, match=r"source_frame is 'start'.*'none', 'end', 'both' or 'language'"):
         train("start", tmp_path / "run")

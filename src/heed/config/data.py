@@ -314,6 +314,11 @@ class Extra(Section):
     tag: str | None = None
     """Token put before the source of these pairs, such as <bt> (Caswell et al. 2019); no text is ever split into it."""
 
+    source_language: str | None = None
+    """Language of the sources; that of the training set by default."""
+    target_language: str | None = None
+    """Language of the targets; that of the training set by default."""
+
     _one_file = field_validator("files", mode="before")(listed)
 
     @field_validator("tag")

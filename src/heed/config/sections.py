@@ -239,6 +239,8 @@ class GenerationConfig(SearchConfig):
     max_length: int | None = Field(None, gt=0, le=100_000)
     """Largest number of tokens; by default 1.5 times the longest training target, plus 20. An output that reaches it
     before its end counts as `cut_off` in the scores and has `finished: false` in --json."""
+    no_repeat_ngram: int = Field(0, ge=0, le=1_000)
+    """No output has n tokens in a row twice, for this n; 0 allows all repetitions."""
     replace_unknown: bool = True
     """Replace an unknown word in the output by the source word with the largest weight, among those that the
     vocabulary lacks if there are any (word tokenizers only)."""

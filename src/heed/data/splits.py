@@ -43,6 +43,7 @@ class ExtraCorpus(Generic[T]):
     weight: float
     tag: str | None
     columns: Mapping[str, int | str] = field(default_factory=dict)  # that were read, by field
+    languages: tuple[str | None, str | None] = (None, None)  # of both sides; None: that of the training set
 
     def __str__(self) -> str:
         tag = "" if self.tag is None else f", tag {self.tag}"

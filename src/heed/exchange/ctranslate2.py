@@ -1,7 +1,7 @@
 """Export of Transformers for CTranslate2, generation with that library, and a check that outputs are the run's.
 
 CTranslate2 has Transformers and no other translation model. It supports every field of `transformer`: pre- and
-post-norm, both kinds of positions (always written as a table: its own sinusoids are numbered and laid out differently),
+post-norm, all kinds of positions (always written as tables: its own sinusoids are numbered and laid out differently),
 separate, shared, tied and normalised embeddings, stacks of unequal size, every activation.
 
 Its searches are those of `heed.generation`, with the same length normalisation and the end token counted, with two
@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -39,7 +39,6 @@ from heed.data.batch import pad_rows
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, HeedError, InputError, RunError, suggest
 from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
-from heed.layers.embeddings import LearnedPositions, sinusoids
 from heed.layers.transformer import Residual
 from heed.models.base import PairDecoder
 from heed.models.transformer import Transformer
@@ -91,9 +90,8 @@ def write_model(
 
     c = model.config
     assert model.source_embedding.num_embeddings == source.vocab_size
-    # A copy, because the library quantizes arrays in place.
-    learned = model.positions.table.weight.detach().clone() if isinstance(model.positions, LearnedPositions) else None
-    positions = sinusoids(torch.arange(num_positions), c.d_model) if learned is None else learned
+    num_positions = c.max_length if c.positions == "learned" else num_positions
+    places = torch.arange(num_positions).unsqueeze(0)
     both = {
         "pre_norm": c.norm == "pre",
         "activation": getattr(Activation, _ACTIVATIONS[c.activation]),
@@ -103,13 +101,14 @@ def write_model(
         TransformerEncoderSpec(len(model.encoder), c.num_heads, **both),
         TransformerDecoderSpec(len(model.decoder), c.decoder_heads or c.num_heads, **both),
     )
-    for to, table, side, stack in (
+    sides: tuple[tuple[Any, Any, Literal["source", "target"], str], ...] = (
         (spec.encoder, spec.encoder.embeddings[0], "source", "encoder"),
         (spec.decoder, spec.decoder.embeddings, "target", "decoder"),
-    ):
+    )
+    for to, table, side, stack in sides:
         table.weight = getattr(model, f"{side}_embedding").weight.detach().clone()
         to.scale_embeddings = c.scaled_embeddings  # by sqrt(d_model)
-        to.position_encodings.encodings = positions
+        to.position_encodings.encodings = model.positions_of(side)(places).detach()[0]
         if c.normalized_embeddings:
             _norm(to.layernorm_embedding, getattr(model, f"{side}_embedding_norm"))
         if c.norm == "pre":
@@ -134,7 +133,7 @@ def write_model(
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     spec.save(str(folder))
-    return len(positions)
+    return num_positions
 
 
 def _linear(spec: Any, *layers: nn.Linear) -> None:
@@ -210,6 +209,8 @@ class CTranslate2Writer:
             max_decoding_length=limit,
             disable_unk=self._special.unknown in options.forbidden,
             suppress_sequences=[[self._target[i]] for i in options.forbidden if i != self._special.unknown],
+            no_repeat_ngram_size=options.no_repeat_ngram,
+            target_prefix=[[self._target[i]] for i in options.forced] or None,
             return_end_token=True,
         )
         written = [[[self._numbers[token] for token in tokens] for tokens in result.hypotheses] for result in results]
@@ -218,12 +219,15 @@ class CTranslate2Writer:
                 f"an output does not fit the {self.num_positions:,} positions of the exported model; give max_length "
                 f"{limit}"
             )
-        return self._scored(sources, written, options.length_penalty)
+        return self._scored(sources, written, options)
 
     def _scored(
-        self, sources: Sequence[list[int]], written: list[list[list[int]]], length_penalty: float
+        self, sources: Sequence[list[int]], written: list[list[list[int]]], options: SearchOptions
     ) -> list[list[Hypothesis]]:
-        """Hypotheses with scores from a teacher-forced pass, since a search returns only sums of renormalised ones."""
+        """Hypotheses with scores from a teacher-forced pass, since a search returns only sums of renormalised ones.
+
+        A forced token is certain.
+        """
         pairs = [(source, ids) for source, group in zip(sources, written, strict=True) for ids in group]
         tokens = [ids[:-1] if ids[-1:] == [self._special.end] else ids for _, ids in pairs]
         scored = self._translator.score_batch(
@@ -236,7 +240,9 @@ class CTranslate2Writer:
         hypotheses = []
         for ids, (_, whole), result in zip(tokens, pairs, scored, strict=True):
             log_probs = result.log_probs[: len(whole)]  # the last one is of an end token
-            score = sum(log_probs) / max(1, len(log_probs)) ** length_penalty
+            if options.forced:
+                log_probs[0] = 0.0
+            score = sum(log_probs) / max(1, len(log_probs)) ** options.length_penalty
             hypotheses.append(Hypothesis(tuple(ids), tuple(log_probs), score, len(ids) < len(whole)))
         remaining = iter(hypotheses)
         return [sorted(islice(remaining, len(group)), key=lambda h: -h.score) for group in written]
@@ -291,7 +297,9 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
     settings, special = task.config.generation, task.input.target_tokenizer.special
     limit = min(settings.max_length or 200, writer.longest_output)
     penalty, never = settings.length_penalty, task.head.never_written(model.eval())
-    options = SearchOptions(special.end, limit, settings.min_length, length_penalty=penalty, forbidden=never)
+    forced, ngram = (*task.input.target_prefix,) * len(sources), settings.no_repeat_ngram
+    further: dict[str, Any] = {"forbidden": never, "forced": forced, "no_repeat_ngram": ngram}
+    options = SearchOptions(special.end, limit, settings.min_length, length_penalty=penalty, **further)
     with without_gradient():
         memory = model.encode(*pad_rows(sources))
     ours = generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
@@ -301,6 +309,7 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
         with without_gradient():
             logits = model.logits(model(*pad_rows([source]), torch.tensor([[special.start, *b[:-1]]]))[0])
         again = logits.log_softmax(-1)[range(len(b)), b].tolist()
+        again[:1] = [0.0] if forced else again[:1]
         off = max(abs(x - y) for x, y in zip(again, other.log_probs, strict=True))
         first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
         tied = first is None or abs(mine.log_probs[first] - again[first]) <= _CLOSE

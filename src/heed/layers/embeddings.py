@@ -6,7 +6,7 @@ Rotary positions rotate queries and keys, so that scores depend on relative posi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -91,12 +91,25 @@ def sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :d]
 
 
-class SinusoidalPositions(ReturnsTensor, nn.Module):
-    """Fixed sinusoidal positions of any length."""
+def fairseq_sinusoids(positions: Int[Tensor, "*shape"], d: int) -> Float[Tensor, "*shape d"]:
+    """Sinusoids of fairseq: `sin((p + 2) / 10000^(i/(d/2-1)))` at index i, `cos` of the same angle at index d/2 + i.
 
-    def __init__(self, d: int) -> None:
+    Rows 0 and 1 of its table are not positions. A last odd index is 0.
+
+    Source: Fan et al. 2020 (M2M-100, arXiv:2010.11125); the form is that of `tensor2tensor`.
+    """
+    half = d // 2
+    exponents = torch.arange(half, device=positions.device) * (-math.log(10000.0) / max(1, half - 1))
+    angles = (positions.unsqueeze(-1) + 2) * torch.exp(exponents)
+    return nn.functional.pad(torch.cat([angles.sin(), angles.cos()], dim=-1), (0, d % 2))
+
+
+class SinusoidalPositions(ReturnsTensor, nn.Module):
+    """Fixed sinusoidal positions of any length; `function` computes them."""
+
+    def __init__(self, d: int, function: Callable[[Tensor, int], Tensor] = sinusoids) -> None:
         super().__init__()
-        self.d = d
+        self.d, self.function = d, function
         self._chunk: tuple[int, Tensor] = -1, torch.empty(0)
         self._table = torch.empty(0)  # the first positions, on a GPU
 
@@ -105,16 +118,16 @@ class SinusoidalPositions(ReturnsTensor, nn.Module):
         if not isinstance(positions, int):
             on_gpu = positions.device.type == "cuda" and not torch.compiler.is_compiling()
             if not on_gpu or (bound := positions.__dict__.get("below")) is None:
-                return sinusoids(positions, self.d)
+                return self.function(positions, self.d)
             if self._table.device != positions.device or len(self._table) < bound:  # one kernel in place of eight
                 with torch.inference_mode(False):
-                    self._table = sinusoids(torch.arange(-(-bound // 256) * 256, device=positions.device), self.d)
+                    self._table = self.function(torch.arange(-(-bound // 256) * 256, device=positions.device), self.d)
             return self._table[positions]
         number, place = divmod(positions, _CHUNK)
         known, chunk = self._chunk
         if number != known:
             with torch.inference_mode(False):
-                chunk = sinusoids(torch.arange(number * _CHUNK, (number + 1) * _CHUNK), self.d)
+                chunk = self.function(torch.arange(number * _CHUNK, (number + 1) * _CHUNK), self.d)
             self._chunk = number, chunk
         return chunk[None, None, place]
 

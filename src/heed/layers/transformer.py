@@ -24,7 +24,7 @@ from heed.attention import Keys, MultiHeadAttention, Rotation, Rows, watch
 from heed.attention.host import host_copy
 from heed.kernels import Groups, Linear, enabled, trains_by_hand
 from heed.layers.elementwise import RELU, Activation, Dropout, LayerNorm, Norm
-from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
+from heed.layers.embeddings import LearnedPositions, SinusoidalPositions, fairseq_sinusoids, sinusoids
 from heed.layers.ragged import Packed
 from heed.shapes import Bool, Float, Int, ReturnsTensor
 
@@ -32,9 +32,13 @@ NormKind = Literal["post", "pre"]
 PositionKind = Literal["sinusoidal", "learned"]
 
 
-def make_positions(kind: PositionKind, max_length: int, d_model: int) -> SinusoidalPositions | LearnedPositions:
-    """Sinusoidal positions of any length, or a learned table of `max_length` positions."""
-    return SinusoidalPositions(d_model) if kind == "sinusoidal" else LearnedPositions(max_length, d_model)
+def make_positions(
+    kind: PositionKind | Literal["fairseq"], max_length: int, d_model: int
+) -> SinusoidalPositions | LearnedPositions:
+    """Sinusoidal positions of any length, in the paper's or fairseq's form, or a learned table of `max_length`."""
+    if kind == "learned":
+        return LearnedPositions(max_length, d_model)
+    return SinusoidalPositions(d_model, fairseq_sinusoids if kind == "fairseq" else sinusoids)
 
 
 class Residual(ReturnsTensor, nn.Module):

@@ -17,7 +17,8 @@ Source: arXiv:1706.03762, section 3; docs/systems.md, C4-C6.
 Differs from the paper: the options `norm: pre` and `positions: learned`; embeddings are not shared by default; biases
 in the attention projections; dropout of attention weights; and, for pretrained models, other activations, a decoder
 whose depth, heads and inner width differ from the encoder's (Marian, arXiv:1804.00344), embeddings that are normalised
-and not scaled (BERT, arXiv:1810.04805), and start and end tokens around the source.
+and not scaled (BERT, arXiv:1810.04805), tokens around the source and before the target, a table of positions for each
+side (BART, arXiv:1910.13461), and fairseq's sinusoids (M2M-100, arXiv:2010.11125).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from heed.attention.host import host_copy
 from heed.errors import ConfigError
 from heed.layers import DecoderStack, Dropout, FastDecoding, LayerNorm, StackState, TokenEmbedding
 from heed.layers.elementwise import PLAIN
+from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
 from heed.layers.transformer import (
     DecoderBlock,
     EncoderBlock,
@@ -60,8 +62,8 @@ class TransformerConfig(TranslatorConfig):
     """Inner width of the feed-forward layers."""
     norm: NormKind = "post"
     """Layer normalisation after each sublayer (post, the paper's) or before it (pre: trains without a long warm-up)."""
-    positions: PositionKind = "sinusoidal"
-    """Fixed sinusoids of any length, or a learned table."""
+    positions: PositionKind | Literal["fairseq"] = "sinusoidal"
+    """Fixed sinusoids of any length, in the paper's or fairseq's form (M2M-100, NLLB), or a learned table."""
     max_length: int = Field(512, gt=0)
     """Length of the learned position table; sinusoids have no limit."""
     shared_embeddings: bool = False
@@ -91,8 +93,17 @@ class TransformerConfig(TranslatorConfig):
     """Whether token embeddings are multiplied by sqrt(d_model) (as in the paper)."""
     normalized_embeddings: bool = False
     """Whether the sum of token and position embeddings is layer-normalised (as in BERT)."""
-    source_frame: Literal["none", "end", "both"] = "none"
-    """Tokens around each source: none, an end token (as in Marian), or a start and an end token (as in BERT)."""
+    source_frame: Literal["none", "end", "both", "language"] = "none"
+    """Tokens around each source: none, an end token (as in Marian), a start and an end token (as in BERT), or the token
+    of `data.source_language` and an end token (as in M2M-100 and NLLB)."""
+    target_frame: Literal["none", "start", "language"] = "none"
+    """Token that every target begins with, after the first one that the decoder reads: none, the start token of sources
+    (as in BART), or the token of `data.target_language` (as in M2M-100 and NLLB). It is learned with the target, and
+    every output is forced to begin with it."""
+    shared_positions: bool = True
+    """Whether encoder and decoder share their learned table of positions; in BART each has its own."""
+    output_bias: bool = True
+    """Whether the output layer has a bias; M2M-100 has none."""
 
     sizes = named_sizes(
         tiny=dict(d_model=64, num_heads=4, num_layers=2, d_ff=256, norm="pre", attention_dropout=0.0),
@@ -124,6 +135,8 @@ class Transformer(PairDecoder):
             self.target_embedding if c.shared_embeddings else TokenEmbedding(c.source_vocab_size, c.d_model)
         )
         self.positions = make_positions(c.positions, c.max_length, c.d_model)
+        if not c.shared_positions:
+            self.target_positions = make_positions(c.positions, c.max_length, c.d_model)
         norm = partial(LayerNorm, eps=c.norm_eps)
         block: dict[str, Any] = {
             "dropout": c.dropout,
@@ -145,17 +158,26 @@ class Transformer(PairDecoder):
         self.source_embedding_norm, self.target_embedding_norm = embedded(c.d_model), embedded(c.d_model)
         self.embedding_scale = math.sqrt(c.d_model) if c.scaled_embeddings else 1.0
         self.apply(xavier)
+        if not c.output_bias:  # zeros that are neither trained nor stored: kernels of the output layer add a bias
+            del self.output.bias
+            self.output.register_buffer("bias", torch.zeros(c.target_vocab_size), persistent=False)
         if c.tied_output:
             self.output.weight = self.target_embedding.weight
 
-    def _embed(self, table: TokenEmbedding, norm: nn.Module, tokens: Tensor, positions: Tensor | int) -> Tensor:
-        scaled = table(tokens) * self.embedding_scale
-        return self.dropout(norm(scaled + self.positions(positions)))
+    def positions_of(self, side: Literal["source", "target"]) -> SinusoidalPositions | LearnedPositions:
+        """The positions of a side; both are the same unless each has its own table."""
+        own = side == "target" and not self.config.shared_positions
+        return self.target_positions if own else self.positions
+
+    def _embed(self, side: Literal["source", "target"], tokens: Tensor, positions: Tensor | int) -> Tensor:
+        scaled = getattr(self, f"{side}_embedding")(tokens) * self.embedding_scale
+        embedded = scaled + self.positions_of(side)(positions)
+        return self.dropout(getattr(self, f"{side}_embedding_norm")(embedded))
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Encode sources to keys and values for each decoder block; arguments as `PairDecoder.encode`."""
         positions = torch.arange(source.shape[1], device=source.device).unsqueeze(0)
-        x = self._embed(self.source_embedding, self.source_embedding_norm, source, positions)  # (B, S, d_model)
+        x = self._embed("source", source, positions)  # (B, S, d_model)
         mask = None if host_copy(source_mask).all() else source_mask
         x = self.encoder(x, mask)
         return Memory(self.decoder.prepare(self.encoder_norm(x), mask), None)
@@ -173,6 +195,6 @@ class Transformer(PairDecoder):
         Arguments and result as `DecoderBody.step`.
         """
         positions = state.next_positions(tokens.shape[1])
-        x = self._embed(self.target_embedding, self.target_embedding_norm, tokens, positions)  # (R, n, d_model)
+        x = self._embed("target", tokens, positions)  # (R, n, d_model)
         x, state = self.decoder(x, state, lengths)
         return self.decoder_norm(x), state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.evaluation.significance import score_line
@@ -58,6 +59,7 @@ def write_card(run: Run) -> None:
         lines(scores_text(run, tested or report["scores"])),
         "```",
         "",
+        *_licence(path),
         *_curves(path, config),
         *command_lines(
             (use.format(run=place) for use in (*spec.uses, _CURVES_SHOWN)),
@@ -75,6 +77,16 @@ def _place(path: Path) -> tuple[str, str]:
     if path.absolute().is_relative_to(Path.cwd()):
         return str(path.absolute().relative_to(Path.cwd())), "the directory in which it was trained"
     return path.name, "the directory that holds this folder"
+
+
+def _licence(path: Path) -> list[str]:
+    """The card's lines for the licence of the checkpoint that the run was trained from; none if it is not known."""
+    from heed.exchange.huggingface.checkpoint import Origin  # most runs are not from checkpoints
+
+    origin = Origin.read(path) if (path / folders.ORIGIN).is_file() else None
+    if origin is None or origin.licence is None:
+        return []
+    return [f"Trained from {markdown(origin.source)}. Licence of the checkpoint: {origin.licence}", ""]
 
 
 def _curves(path: Path, config: RunConfig) -> list[str]:

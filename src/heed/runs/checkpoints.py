@@ -19,7 +19,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, find_checkpoint
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
-from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, store
+from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, optional_json, store
 from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
@@ -245,7 +245,8 @@ def build(
 def _task_of(checkpoint: Checkpoint) -> str:
     """The task that a checkpoint is for, by its heads."""
     tasks = {spec_of(task).checkpoints: task for task in task_names()}
-    if (name := heads_of(checkpoint.architecture)) is None or name not in tasks:
+    listed = checkpoint.family.heads_of(checkpoint.architecture) is not None
+    if (name := heads_of(checkpoint.architecture)) is None or name not in tasks or not listed:
         known = [one for one in checkpoint.family.architectures.values() if heads_of(one) in tasks]
         raise ConfigError(
             f"{checkpoint.folder / CONFIG}: the architecture {checkpoint.architecture} is for a task that heed "
@@ -303,6 +304,7 @@ def _write_card(run: Run, name: str, checkpoint: Checkpoint, folder: Path) -> No
         f"A {run.config.task.replace('_', ' ')} model of {report['parameters']:,} parameters, imported by heed "
         f"{report['versions']['heed']} from the Hugging Face checkpoint {markdown(name)} ({checkpoint.architecture}). "
         f"`{folders.ORIGIN}` records its origin; heed has not scored it.",
+        *([] if checkpoint.licence is None else ["", f"Licence of the checkpoint: {checkpoint.licence}"]),
         "",
         *command_lines(uses, "the directory that holds this folder"),
     ]
@@ -429,7 +431,7 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
         write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
         for name, values in exportable.files.items():
-            write_json(part / name, values)
+            write_json(part / name, {**(optional_json(part / name) or {}), **values})
         difference = _check(run, kind, part)
     written_as = settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference
     return ExportedCheckpoint(final, *written_as, exportable.notes, bool(vocabularies))

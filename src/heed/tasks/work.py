@@ -461,7 +461,7 @@ class Work(Trainable):
             extra, further = self.splits.extra.get(split), dict[str, Any]()
             examples = self.splits.examples[split] if extra is None else extra.examples
             if extra is not None:
-                further["tag"] = extra.tag
+                further = {"tag": extra.tag, **({"languages": extra.languages} if any(extra.languages) else {})}
             self._encoded[split] = self.input.encode(examples, split, **further)
         return self._encoded[split]
 

@@ -335,7 +335,8 @@ class TextTokenizer:
         if not instead:
             with refused_texts():
                 return self.library.decode([i for i in ids if i not in self.special])
-        pieces = [instead.get(n, "" if i in self.special else self.token(i)) for n, i in enumerate(ids)]
+        silent = {*self.special, *self.tags.values()}
+        pieces = [instead.get(n, "" if i in silent else self.token(i)) for n, i in enumerate(ids)]
         if self.is_of_bytes:
             raw = (piece.encode() if n in instead else self._raw(piece) for n, piece in enumerate(pieces))
             return b"".join(raw).decode("utf-8", "replace")
@@ -408,11 +409,11 @@ class TextTokenizer:
             return [range(a, b) for a, b in pairwise([*firsts, len(ids)])]
         starts: list[int] = []
         only_blank = closed = False
-        mask = self.mask
+        mask, tags = self.mask, {*self.tags.values()}
         for n, group in ((group.start, group) for group in self.characters(ids)):
             i = ids[n]
             text = self._text(ids[group.start : group.stop])
-            special = self._is_silent(i)
+            special = self._is_silent(i) or i in tags
             blank = not special and text.replace(BLANK, " ").isspace()
             # A word tokenizer's unknown token is a word, a subword tokenizer's is a character within a word.
             alone = special or self._is_alone(text) or (i == self.special.unknown and self.unit == "word")
@@ -511,10 +512,14 @@ class MappedTokenizer(TextTokenizer):
         origin: bytes = b"",
         tags: Sequence[str] = (),
         special: Special = OWN,
+        codes: bool = True,
     ) -> None:
-        """Combine both; the `tags` and special tokens of the `vocabulary` never occur in texts."""
+        """Combine both; the `tags` and special tokens of the `vocabulary` never occur in texts.
+
+        With `codes`, a text may begin with a language code.
+        """
         super().__init__(cutter, special)
-        self.origin = origin
+        self.origin, self.codes = origin, codes
         self._vocabulary = list(vocabulary)
         self._tags = list(tags)
         self._number()
@@ -566,7 +571,7 @@ class MappedTokenizer(TextTokenizer):
 
     def split_code(self, text: str) -> tuple[str, str]:
         """The language code at the start of a text, and the rest."""
-        found = CODE.match(text)
+        found = CODE.match(text) if self.codes else None
         return ("", text) if found is None else (found[0], text[found.end() :])
 
     def _numbered(self, encoding: Any, text: str) -> list[int]:
@@ -600,6 +605,7 @@ class MappedTokenizer(TextTokenizer):
             "tags": self._tags,
             "origin": base64.b64encode(self.origin).decode("ascii"),
             "special": [*self.special],
+            **({} if self.codes else {"codes": False}),
         }
         return json.dumps(state, ensure_ascii=False)
 
@@ -610,7 +616,7 @@ class MappedTokenizer(TextTokenizer):
         cutter = library_of(state["cutter"])
         origin = base64.b64decode(state["origin"], validate=True)
         special = Special(*state.get("special", OWN))
-        return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special)
+        return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special, state.get("codes", True))
 
 
 class Beginning(NamedTuple):

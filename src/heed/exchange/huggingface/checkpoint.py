@@ -19,10 +19,12 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from typing_extensions import TypedDict
 
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
+from heed.exchange.huggingface.bart import M2M100, Bart
 from heed.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, TensorFiles, optional_json, read_json
@@ -34,7 +36,7 @@ from heed.storage.disk import write_whole
 from heed.storage.files import read_text, validated
 from heed.visible import shell_word
 
-FAMILIES: tuple[type[Family], ...] = (Bert, DistilBert, Roberta, XlmRoberta, Gpt2, Marian, Vit, Deit)
+FAMILIES: tuple[type[Family], ...] = (Bert, DistilBert, Roberta, XlmRoberta, Gpt2, Marian, M2M100, Bart, Vit, Deit)
 """By `model_type`. A run that was not imported is exported as the first that can express it."""
 
 
@@ -61,7 +63,8 @@ class Checkpoint:
         path = folder / CONFIG
         values, known = read_json(path), {family.model_type: family for family in FAMILIES}
         if (named := str(values.get("model_type"))) not in known:
-            raise ConfigError(f"{path}: model_type is '{named}'; supported: {', '.join(known)}")
+            why = _REFUSED.get(named, "")
+            raise ConfigError(f"{path}: model_type is '{named}'{why}; supported: {', '.join(known)}")
         files = TensorFiles(folder, known[named].ignored)
         files.with_prefix(known[named].prefix, known[named].head_names)
         family = known[named].read(path, values, most=files.most, tensors=len(files.names))
@@ -107,6 +110,18 @@ class Checkpoint:
         return tuple(dict.fromkeys(lines))
 
     @property
+    def licence(self) -> str | None:
+        """The licence that its card, README.md, names; None if it has no card or names none."""
+        path = self.folder / "README.md"
+        try:
+            head = re.match(r"---\n(.*?)\n---", read_text(path, links=True), re.DOTALL) if path.is_file() else None
+            fields = yaml.safe_load(head[1]) if head else None
+        except (RunError, yaml.YAMLError):
+            return None
+        licence = fields.get("license") if isinstance(fields, dict) else None
+        return licence if isinstance(licence, str) and re.fullmatch(r"[\w.+-]{1,50}", licence) else None
+
+    @property
     def labels(self) -> list[str]:
         """The names of the labels, in the order of their numbers (`id2label`).
 
@@ -125,6 +140,10 @@ class Checkpoint:
             numbered = (f"{name} ({n})" for n in count(2) if f"{name} ({n})" not in labels.values())
             names[next(unique for unique in chain([name], numbered) if unique not in names)] = None
         return [*names]
+
+
+_REFUSED = {"mbart": ", whose texts are read as X </s> lang, which heed does not support"}
+"""Families that are taken for supported ones, and why they are not."""
 
 
 def _without_token(tokenizer: TextTokenizer) -> list[int]:
@@ -152,6 +171,7 @@ class Origin:
     architecture: str  # the class of its model
     settings: dict[str, Any]  # the fields of its `config.json`
     vocabularies: dict[str, _Vocabulary]  # by role
+    licence: str | None = None  # of the checkpoint, which also holds for what is trained from it
     format: Literal[3] = 3
 
     @classmethod
@@ -162,7 +182,9 @@ class Origin:
             for role, (tokenizer, files) in checkpoint.vocabularies.items()
         }
         model_type = checkpoint.family.model_type
-        return cls(source, model_type, checkpoint.architecture, dict(checkpoint.values), vocabularies)
+        return cls(
+            source, model_type, checkpoint.architecture, dict(checkpoint.values), vocabularies, checkpoint.licence
+        )
 
     @classmethod
     def read(cls, folder: Path) -> Origin | None:
@@ -226,8 +248,8 @@ def _check_parts(folder: Path) -> None:
 
 
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
-_FILES = ("*.json", "*.txt", "*.model", "*.spm")
-"""Configuration and tokenizers; of a *.model `transformers` makes tokenizer.json."""
+_FILES = ("*.json", "*.txt", "*.model", "*.spm", "README.md")
+"""Configuration, tokenizers, and the card with the licence; of a *.model `transformers` makes tokenizer.json."""
 _TENSORS = ("model*.safetensors", "pytorch_model*.bin")
 """Files of tensors, in order of preference."""
 

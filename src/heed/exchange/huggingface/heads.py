@@ -272,7 +272,7 @@ class NextToken(Heads):
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
         tokenizer, files = checkpoint.vocabularies["tokens"]
         ends = {files["roles"].get(role) for role in ("sep_token", "eos_token")}
-        begins = (optional_json(checkpoint.folder / "tokenizer_config.json") or {}).get("add_bos_token") is True
+        begins = (optional_json(checkpoint.folder / TOKENIZER) or {}).get("add_bos_token") is True
         end_token = tokenizer.token(tokenizer.special.end) in ends
         return {
             "model": {"tied_output": checkpoint.tied},
@@ -284,7 +284,7 @@ class NextToken(Heads):
         return {"heads": frozenset({"output"}), "tied": getattr(body, "tied_output", True)}
 
 
-GENERATION = "generation_config.json"
+GENERATION, TOKENIZER = "generation_config.json", "tokenizer_config.json"
 _STOPPING = {False: "heuristic", True: "full", "never": "never"}
 """transformers' `early_stopping` -> ours."""
 _LONGEST = 200
@@ -297,6 +297,8 @@ class Generation(Fields):
     """The fields of `generation_config.json`, or of an older `config.json`, with the defaults of `generate`."""
 
     num_beams: Count = 1
+    no_repeat_ngram_size: Id = 0
+    forced_bos_token_id: Id | None = None
     length_penalty: float = Field(1.0, ge=0, le=100)
     max_new_tokens: Id = 0
     max_length: Count = 21
@@ -310,7 +312,7 @@ class Generation(Fields):
 class Written(Heads):
     """A text for a text: a model that is its body, with an output layer and settings of its searches."""
 
-    classes = ("MarianMTModel", "MarianModel")
+    classes: tuple[str, ...] = ("MarianMTModel", "MarianModel", "M2M100ForConditionalGeneration", "M2M100Model")
     places: ClassVar = {"body": ""}
 
     def named(self, checkpoint: Checkpoint) -> HeadNames:
@@ -328,17 +330,35 @@ class Written(Heads):
             "length_penalty": settings.length_penalty,
             "max_length": max(1, longest),
             "min_length": max(0, settings.min_length - 1),
+            "no_repeat_ngram": settings.no_repeat_ngram_size,
             "replace_unknown": False,
             "unknown": [target.special.unknown] not in settings.bad_words_ids,
             "renormalize": settings.renormalize_logits,
             "early_stopping": _STOPPING[settings.early_stopping],
         }
-        return {"tokenizer": {"shared": source.tokens == target.tokens}, "generation": generation}
+        data: dict[str, Any] = {}
+        if fields.get("target_frame") == "language":
+            options, forced = (
+                optional_json(checkpoint.folder / TOKENIZER) or {},
+                settings.forced_bos_token_id,
+            )
+            written = options.get("tgt_lang") if forced is None else target.token(forced)
+            data = {"source_language": options.get("src_lang"), "target_language": written}
+        shared = source.tokens == target.tokens
+        return {"tokenizer": {"shared": shared}, "generation": generation, "data": data}
 
     def exported(self, run: Any, body: Any, head: Any) -> dict[str, Any]:
         search, special = run.config.generation, run.input.target_tokenizer.special
         longest = (search.max_length or _LONGEST) + 1  # in transformers, the first token counts
+        config = run.config.data
+        unset = body.target_frame == "language" and not config.target_language
+        prefix = [] if unset else run.input.target_prefix
+        spoken: dict[str, Any] = {}
+        if body.target_frame == "language":
+            spoken[TOKENIZER] = {"src_lang": config.source_language, "tgt_lang": config.target_language}
         generation = {
+            **({"forced_bos_token_id": prefix[0]} if prefix else {}),
+            "no_repeat_ngram_size": search.no_repeat_ngram,
             "decoder_start_token_id": special.start,
             "pad_token_id": special.padding,
             "eos_token_id": special.end,
@@ -354,10 +374,21 @@ class Written(Heads):
         return {
             "heads": frozenset({"output", "bias"}),
             "tied": bool(getattr(body, "tied_output", True)),
-            "settings": {"max_position_embeddings": max(_POSITIONS, longest)},
+            "settings": {} if body.positions == "learned" else {"max_position_embeddings": max(_POSITIONS, longest)},
             "notes": (unknown,) if run.head.replaces_unknown else (),
-            "files": {GENERATION: generation},
+            "files": {GENERATION: generation, **spoken},
         }
+
+
+class Summarised(Written):
+    """A summary of a document."""
+
+    classes = ("BartForConditionalGeneration", "BartModel")
+
+    def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
+        positions = fields["max_length"]
+        data = {"max_source": max(1, positions - 2), "max_length": max(2, positions)}
+        return {**super().sections(checkpoint, heads, fields), "data": data}
 
 
 HEADS: Mapping[str, Heads] = {
@@ -367,6 +398,7 @@ HEADS: Mapping[str, Heads] = {
     "masked": Masked(),
     "next_token": NextToken(),
     "written": Written(),
+    "summarised": Summarised(),
 }
 """By the name that a task's specification has for them."""
 

@@ -37,6 +37,7 @@ from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Line, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     CONFIG,
+    SAME,
     Count,
     Depth,
     Entry,
@@ -175,7 +176,7 @@ def alternating(d: int) -> Tensor:
 _READS, _WRITES = _permuted(1), _permuted(0)
 
 
-def blocks(side: str, reads: Transform, writes: Transform, **attentions: str) -> dict[str, Line]:
+def blocks(side: str, reads: Transform = SAME, writes: Transform = SAME, **attentions: str) -> dict[str, Line]:
     """The layers of the blocks of a side, named as in Marian, BART and M2M-100: attentions, norms, feed-forward.
 
     Args:
@@ -194,31 +195,15 @@ def blocks(side: str, reads: Transform, writes: Transform, **attentions: str) ->
     return {f"body.{side}.*.{ours}": (f"{side}.layers.*.{name}", form) for ours, (name, form) in lines.items()}
 
 
-class Marian(Family):
-    """Marian."""
+class EncoderDecoder(Family):
+    """What Marian, BART and M2M-100 share: fields, embeddings of both sides and the output layer."""
 
-    model_type: ClassVar = "marian"
     model: ClassVar = "transformer"
     config_class: ClassVar = TransformerConfig
     prefix: ClassVar = "model."
-    architectures: ClassVar = {
-        frozenset({"output"}): "MarianMTModel",
-        frozenset({"output", "bias"}): "MarianMTModel",
-        frozenset(): "MarianModel",
-    }
-    layers: ClassVar = {
-        **blocks("encoder", _READS, _WRITES, attention="self_attn"),
-        **blocks("decoder", _READS, _WRITES, attention="self_attn", cross="encoder_attn"),
-    }
-    activations: ClassVar = {"swish": "silu", **ACTIVATIONS}
-    expresses: ClassVar = {
-        "norm": ("post", "Marian normalises after each sublayer"),
-        "positions": ("sinusoidal", "Marian has fixed sinusoids"),
-        "norm_eps": (1e-5, "its value is 1e-05"),
-        "normalized_embeddings": (False, "Marian does not normalise embeddings"),
-    }
+    activations: ClassVar = ACTIVATIONS
     head_names: ClassVar = (_OUTPUT, _BIAS)
-    ignored: ClassVar = (r"embed_positions\.weight$",)
+    reads: ClassVar[Transform] = SAME  # of a layer that reads vectors of width d_model
 
     d_model: Count = 1024
     num_layers: Depth = Field(12, alias="encoder_layers")
@@ -231,7 +216,6 @@ class Marian(Family):
     dropout: Share = 0.1
     attention_dropout: Share = 0.0
     activation: str = Field("gelu", alias="activation_function", validate_default=True)
-    source_frame: Literal["none", "end", "both"] = "end"  # ours: what stands around a source; the tokenizer adds it
     shared_embeddings: bool = Field(True, alias="share_encoder_decoder_embeddings")
     is_decoder: Literal[False] = False
     is_encoder_decoder: Literal[True] = True
@@ -244,10 +228,10 @@ class Marian(Family):
     def further(self, wanted: Wanted) -> Sequence[Entry]:
         body, tied = wanted.body, _OUTPUT if wanted.tied else ""
         source, target = "body.source_embedding.weight", "body.target_embedding.weight"
-        table = [entry(_TABLE, target, _READS, also=f"{_TARGET} {_SOURCE} {tied}")]
+        table = [entry(_TABLE, target, self.reads, also=f"{_TARGET} {_SOURCE} {tied}")]
         if not body.shared_embeddings:
-            table = [entry(_SOURCE, source, _READS), entry(_TARGET, target, _READS, also=tied), entry(_TABLE)]
-        output = [] if wanted.tied else [entry(_OUTPUT, "body.output.weight", _READS)]
+            table = [entry(_SOURCE, source, self.reads), entry(_TARGET, target, self.reads, also=tied), entry(_TABLE)]
+        output = [] if wanted.tied else [entry(_OUTPUT, "body.output.weight", self.reads)]
         bias, form = (_BIAS, leading(1)) if "bias" in wanted.heads else ("", zeros((body.target_vocab_size,)))
         return [*table, *output, entry(bias, "body.output.bias", form)]
 
@@ -270,6 +254,39 @@ class Marian(Family):
             "forced_eos_token_id": None,
             "decoder_start_token_id": target.special.start,
         }
+
+
+class Marian(EncoderDecoder):
+    """Marian."""
+
+    model_type: ClassVar = "marian"
+    architectures: ClassVar = {
+        frozenset({"output"}): "MarianMTModel",
+        frozenset({"output", "bias"}): "MarianMTModel",
+        frozenset(): "MarianModel",
+    }
+    layers: ClassVar = {
+        **blocks("encoder", _READS, _WRITES, attention="self_attn"),
+        **blocks("decoder", _READS, _WRITES, attention="self_attn", cross="encoder_attn"),
+    }
+    activations: ClassVar = {"swish": "silu", **ACTIVATIONS}
+    expresses: ClassVar = {
+        "norm": ("post", "Marian normalises after each sublayer"),
+        "positions": ("sinusoidal", "Marian has fixed sinusoids"),
+        "norm_eps": (1e-5, "its value is 1e-05"),
+        "normalized_embeddings": (False, "Marian does not normalise embeddings"),
+        "target_frame": ("none", "Marian begins no target with a token"),
+        "output_bias": (True, "its output layer has a bias"),
+    }
+    ignored: ClassVar = (r"embed_positions\.weight$",)
+    reads: ClassVar = _READS
+
+    source_frame: Literal["none", "end", "both"] = "end"  # ours: what stands around a source; the tokenizer adds it
+
+    @classmethod
+    def refuse(cls, body: TransformerConfig, heads: HeadNames) -> None:
+        if body.source_frame == "language":
+            raise cls.lacks("source_frame", body.source_frame, "Marian has no language tokens before its sources")
 
     def tokenizers(self, folder: Path) -> Vocabularies:
         whole = os.path.lexists(folder / WHOLE) and not os.path.lexists(folder / _IDS)

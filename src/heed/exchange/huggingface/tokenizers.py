@@ -49,8 +49,10 @@ _OF_ROBERTA = dict(zip(ROLES, ("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "
 _OF_GPT2 = dict.fromkeys(ROLES[:3], "<|endoftext|>")
 _DEFAULTS = {BERT: _OF_BERT, ROBERTA: _OF_ROBERTA, XLM_ROBERTA: _OF_ROBERTA, GPT2: _OF_GPT2, AS_IT_IS: {}}
 _SAME_AS = {"DistilBertTokenizer": BERT, "ElectraTokenizer": BERT}
+_SAME_AS |= {"BartTokenizer": ROBERTA}
 _SAME_AS |= {"PreTrainedTokenizer": AS_IT_IS, "TokenizersBackend": AS_IT_IS}
 _BY_FAMILY = {"bert": BERT, "distilbert": BERT, "roberta": ROBERTA, "xlm-roberta": XLM_ROBERTA, "gpt2": GPT2}
+_BY_FAMILY |= {"bart": ROBERTA}
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
@@ -278,7 +280,7 @@ def _check_kind(library: Tokenizer, path: Path) -> None:
         raise ConfigError(f"{path}: its {lacks}, which heed does not support; supported: {supported}")
 
 
-_KEPT = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space")
+_KEPT = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space", "src_lang", "tgt_lang")
 """Fields of tokenizer_config.json that are written again."""
 _FRAMES = {"roberta": (1, 2, 1), "xlm-roberta": (1, 2, 1), "gpt2": (0, 0, 0)}
 """Numbers of start tokens before a text, end tokens between two, and after the last, where they are not BERT's."""
@@ -314,13 +316,14 @@ def special_of(library: Tokenizer, roles: Mapping[str, str], size: int) -> Speci
     return Special(padding, -1 if unknown == end else unknown, start, end)
 
 
-def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> TextTokenizer:
+def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None, tags: Sequence[str] = ()) -> TextTokenizer:
     """A tokenizer with the ids of a checkpoint.
 
     Args:
         library: The tokenizer.
         roles: Its special tokens, as `{"cls_token": "[CLS]"}`.
         size: Rows of the checkpoint's embedding; None: as many as the tokenizer has.
+        tags: Further special tokens that no text is cut into.
 
     Raises:
         ConfigError: The vocabulary has more tokens than rows, or no special token.
@@ -333,7 +336,7 @@ def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> 
     if many > size:
         raise ConfigError(f"the tokenizer has {many:,} tokens, but vocab_size of config.json is {size:,}")
     special = special_of(library, roles, size)
-    hidden = {library.id_to_token(i) for i in special if i >= 0} | {roles.get("mask_token")} & {*MASKS}
+    hidden = {library.id_to_token(i) for i in special if i >= 0} | {roles.get("mask_token")} & {*MASKS} | {*tags}
     if not in_list:
         model["vocab"] |= {UNUSED.format(i): i for i in range(many) if i not in inside}  # new tokens get the next ids
     if model.get("type") == "BPE" and special.unknown < 0:
@@ -361,7 +364,7 @@ def _steps(part: Any) -> list[Any]:
     return list(part.get("pretokenizers") or part.get("normalizers") or ()) if part["type"] == "Sequence" else [part]
 
 
-def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokenizer, dict[str, Any]]:
+def read_tokenizer(folder: Path, config: Mapping[str, Any], tags: bool = False) -> tuple[TextTokenizer, dict[str, Any]]:
     """Read the tokenizer of a checkpoint, with its ids.
 
     Args:
@@ -369,6 +372,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
             `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` are optional, and the first of
             these has precedence.
         config: Its `config.json`: `model_type` and `vocab_size`.
+        tags: Whether its special tokens without a role, such as languages, are tags, which no text is cut into.
 
     Returns:
         The tokenizer, and what `write_tokenizer` needs to write the same files again.
@@ -380,7 +384,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
     files = TokenizerFolder(folder, config)
     library, size = _library(files), config.get("vocab_size")
     try:
-        tokenizer = imported(library, files.roles, size if isinstance(size, int) else None)
+        known = size if isinstance(size, int) else None
+        tokenizer = imported(library, files.roles, known, files.further if tags else ())
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
     kept = {name: value for name, value in files.values.items() if name in _KEPT}

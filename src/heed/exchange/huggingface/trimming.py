@@ -44,7 +44,8 @@ def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequenc
             if isinstance(tokenizer, MappedTokenizer):
                 vocabulary = [tokens[i] for i in ids]
                 cutter, origin = _without_pieces(tokenizer, pieces[role])
-                smaller[role] = MappedTokenizer(cutter, vocabulary, origin, [*tokenizer.tags], special)
+                tags, codes = [*tokenizer.tags], tokenizer.codes
+                smaller[role] = MappedTokenizer(cutter, vocabulary, origin, tags, special, codes)
             else:
                 smaller[role] = TextTokenizer(library_of(_state(tokenizer, ids)), special, len(ids))
     return smaller, places

@@ -72,6 +72,21 @@ CHOICE = Flag(
 LENGTH = Flag(
     "predict", "length", int, "Largest number of tokens to generate; the run's by default.", least=1, most=100_000
 )
+ENGINE = Flag(
+    "predict",
+    "engine",
+    ("torch", "ctranslate2", "ctranslate2-int8"),
+    "Program that runs the model; all but torch need heed export.",
+    default="torch",
+)
+NO_REPEAT = Flag(
+    "predict",
+    "no-repeat-ngram",
+    int,
+    "Never write N tokens in a row a second time; the run's N by default, 0 for no limit.",
+    least=0,
+    most=1_000,
+)
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, most=1_000, keyword="beam_size")
 UNITS = Flag(
     "look", "units", str, "Also draw single units of gates and states: the N of largest variance, or numbers (3,17)."

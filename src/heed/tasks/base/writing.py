@@ -79,7 +79,7 @@ class ToWrite(NamedTuple, Generic[S]):
 
 def or_usual(usual: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of writing, with those of the section `generation` where they are None or not given."""
-    names = ("min_length", "length_penalty")
+    names = [name for name in ("min_length", "length_penalty", "no_repeat_ngram") if name in type(usual).model_fields]
     return {**options, **{name: getattr(usual, name) for name in names if options.get(name) is None}}
 
 

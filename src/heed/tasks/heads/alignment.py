@@ -163,8 +163,9 @@ class _Encoded:
         of_source[inside] = _overlaps(source.spans[: inside.stop - inside.start], words)
         if written is not None:
             return cls(TokenPair(framed, list(written)), of_source, _written_words(tokenizer, written))
-        target = tokenizer.encode(pair.target)
-        return cls(TokenPair(framed, target.ids), of_source, _overlaps(target.spans, word_spans(pair.target)))
+        target = [*work.input.target_prefix, *tokenizer.encode(pair.target).ids]
+        of_target = _overlaps(work.input.target_spans(pair.target), word_spans(pair.target))
+        return cls(TokenPair(framed, target), of_source, of_target)
 
     def of_words(self, weights: Array, state: State) -> Array:
         """Convert padded weights of tokens, `(..., target + 1, source)`, to weights of words."""
@@ -239,7 +240,7 @@ def aligned_counts(work: Any, model: PairDecoder, pairs: Sequence[Pair]) -> tupl
     known = [i for i, pair in enumerate(pairs) if pair.links]
     for n, weights in token_weights(work, model, work.input.encode([pairs[i] for i in known]), [place.layer], True):
         pair = pairs[known[n]]
-        query_spans = work.input.target_tokenizer.encode(pair.target).spans
+        query_spans = work.input.target_spans(pair.target)
         key_spans = work.input.source_tokenizer.encode(pair.source).spans
         best = place.mean(weights[0])[:, first : first + len(key_spans)].argmax(-1).tolist()
         found = aligned_characters(best, query_spans, key_spans, pair.links or ())
@@ -256,7 +257,7 @@ def known_links(work: Any, source: str, target: str, words: Sequence[Words]) -> 
     if links is None:
         return None
     typed = (
-        InputSpans.of(work.input.target_tokenizer, target),
+        InputSpans.of(work.input.target_tokenizer, target, before=len(work.input.target_prefix)),
         InputSpans.of(work.input.source_tokenizer, source, before=len(work.input.frame[0])),
     )
     spans = [_word_spans(text.spans, of_text) for text, of_text in zip(typed, words, strict=True)]
@@ -456,7 +457,7 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
     right: dict[int, Any] = {}
     linked = 0
     for n, weights in token_weights(run.task, run.model, run.task.input.encode(pairs), layers):
-        query_spans = run.task.input.target_tokenizer.encode(pairs[n].target).spans
+        query_spans = run.task.input.target_spans(pairs[n].target)
         key_spans = run.task.input.source_tokenizer.encode(pairs[n].source).spans
         for layer, of_layer in zip(layers, weights, strict=True):
             rows = (of_layer[:, state : state + len(query_spans), first : first + len(key_spans)] for state in (0, 1))

@@ -173,12 +173,16 @@ class Written(Head):
         sampling: SamplingOptions | None = None,
         forced: Sequence[int] = (),
     ) -> list[list[WrittenText]]:
-        """The candidates for each source, best first; every output begins with the `forced` tokens."""
+        """The candidates for each source, best first; every output begins with the `forced` tokens.
+
+        So does it with those of `input.target_prefix`, of which the first is part of the search.
+        """
         results: list[list[WrittenText]] = [[] for _ in sources]
         for chosen in input.groups(sources, options.beam_size):
             given = self._search(input, model, [sources[i] for i in chosen], options, sampling, forced)
+            before = (*input.target_prefix, *forced) if forced else ()
             for i, hypotheses in zip(chosen, generate(**given).hypotheses, strict=True):
-                results[i] = [WrittenText.of(self.tokenizer, one, forced) for one in hypotheses]
+                results[i] = [WrittenText.of(self.tokenizer, one, before) for one in hypotheses]
         return results
 
     def stream(
@@ -217,7 +221,10 @@ class Written(Head):
         device = next(model.eval().parameters()).device
         with without_gradient(), threads_for(model, input.positions_read(sources)):
             memory = input.memory(model, sources, device)
-        prompt = torch.tensor([[input.first_token(source), *forced] for source in sources], device=device)
+        before = (*input.target_prefix, *forced) if forced else ()
+        prompt = torch.tensor([[input.first_token(source), *before] for source in sources], device=device)
+        if not forced:
+            options = replace(options, forced=(*input.target_prefix,) * len(sources))
         if sampling is not None:
             # Derived from its tokens, so that an output does not depend on the place of its source in the input.
             keys = [repr((sampling.seed, input.ids_read(source))).encode() for source in sources]

@@ -121,7 +121,9 @@ def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Any, splits: 
         if not part.examples:
             part.remarks.append(f"warning: {name} has no pair to train on")
         splits.remarks += part.remarks
-        splits.extra[name] = ExtraCorpus(part.examples, part.counts, section.weight, section.tag, reader.columns)
+        languages = section.source_language, section.target_language
+        of_section = section.weight, section.tag, reader.columns, languages
+        splits.extra[name] = ExtraCorpus(part.examples, part.counts, *of_section)
 
 
 FEW_PAIRS = 10_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import starmap
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from heed.data.kinds.kind import Kind
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError, DataError, suggest
 from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
@@ -41,6 +41,9 @@ from heed.tasks.inputs.few_pairs import (
 from heed.tasks.inputs.supervision import Supervision
 from heed.tasks.inputs.tokens import SAMPLES, Tokens, file_of
 from heed.tasks.work import Work
+
+_SHOWN = 5
+"""Languages that an error lists."""
 
 
 class Weighted(NamedTuple):
@@ -156,6 +159,12 @@ class Pairs(Tokens):
             splits.remarks += [remark] if remark else []
         else:
             source, target = (parent.tokenizer(side, self.sized[side].alike) for side in self.roles)
+        if parent is None:
+            corpora = (config.data, *config.data.extra)
+            for side, tokenizer in (("source", source), ("target", target)):
+                if config.model.settings.get(f"{side}_frame") == "language":
+                    languages = (getattr(corpus, f"{side}_language", None) for corpus in corpora)
+                    tokenizer.add_tags(language for language in languages if language is not None)
         source.add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         return config, replace(self, tokenizers={"source": source, "target": target})
 
@@ -214,7 +223,44 @@ class Pairs(Tokens):
         """The tokens added before and after each source (`model.source_frame`)."""
         kind = self.config.model.settings.get("source_frame", "none")
         special = self.source_tokenizer.special
-        return [special.start] if kind == "both" else [], [special.end] if kind in ("end", "both") else []
+        before = [special.start] if kind == "both" else [self.language("source")] if kind == "language" else []
+        return before, [] if kind == "none" else [special.end]
+
+    @cached_property
+    def target_prefix(self) -> list[int]:  # type: ignore[override]  # depends on the model
+        """The tokens that every target begins with (`model.target_frame`)."""
+        kind = self.config.model.settings.get("target_frame", "none")
+        if kind == "start":
+            return [self.source_tokenizer.special.start]
+        return [self.language("target")] if kind == "language" else []
+
+    def language(self, side: Literal["source", "target"]) -> int:
+        """The token of the language of a side.
+
+        Raises:
+            ConfigError: It is not set, or the tokenizer has no token for it.
+        """
+        name, tags = getattr(self.config.data, f"{side}_language", None), self.tokenizers[side].tags
+        for token in (name, f"__{name}__"):  # M2M-100 writes "__en__"
+            if token in tags:
+                return tags[token]
+        names = sorted(tag.removeprefix("__").removesuffix("__") for tag in tags if not tag.startswith("<"))
+        known = suggest(str(name), names) if name else f", such as {', '.join(names[:_SHOWN])}"
+        what = f"has no language {name!r}" if name else "needs the language of its texts"
+        raise ConfigError(f"data.{side}_language: the model {what}{known}")
+
+    def between(self, source: str | None, target: str | None) -> Self:
+        """The same input for texts of other languages; None for those of the configuration."""
+        languages = {"source_language": source, "target_language": target}
+        update = {name: language for name, language in languages.items() if language is not None}
+        if not update:
+            return self
+        data = self.config.data.model_copy(update=update)
+        return replace(self, config=self.config.model_copy(update={"data": data}))
+
+    def target_spans(self, text: str) -> list[tuple[int, int]]:
+        """The characters of each token of a target; the tokens before its text have none."""
+        return [*[(0, 0)] * len(self.target_prefix), *self.target_tokenizer.encode(text).spans]
 
     @property
     def max_source(self) -> int:
@@ -233,13 +279,19 @@ class Pairs(Tokens):
 
     @property
     def rows_by(self) -> dict[str, Any]:
-        return {**super().rows_by, "frame": self.frame, "max_source": self.max_source}
+        of_target = {"target_prefix": self.target_prefix} if self.target_prefix else {}
+        return {**super().rows_by, "frame": self.frame, "max_source": self.max_source, **of_target}
 
-    def numbers_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
-        """The tokens of both sides; the tag of a further corpus is before each source."""
+    def numbers_of(
+        self, examples: Sequence[Pair], tag: str | None = None, languages: Sequence[str | None] = (None, None)
+    ) -> list[Numbers]:
+        """The tokens of both sides; a further corpus may have its own languages, and its tag is before each source."""
+        if any(languages):
+            return self.between(*languages).numbers_of(examples, tag)
         sources = self.source_tokenizer.encode_all([pair.source for pair in examples])
         targets = self.target_tokenizer.encode_all([pair.target for pair in examples])
-        return [[self._tagged(source, tag), target] for source, target in zip(sources, targets, strict=True)]
+        sides = zip(sources, targets, strict=True)
+        return [[self._tagged(source, tag), [*self.target_prefix, *target]] for source, target in sides]
 
     def made_of(self, rows: Sequence[Numbers]) -> list[TokenPair]:
         return [*starmap(TokenPair, rows)]

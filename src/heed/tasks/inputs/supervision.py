@@ -254,8 +254,8 @@ class Supervision:
 
     def _cells_of(self, index: int, pair: Pair) -> Cells:
         input, tag = self._work.input, self._training.corpus_of(index)[1]
-        sources, targets = input.source_tokenizer.encode(pair.source), input.target_tokenizer.encode(pair.target)
-        rows = rows_of(self.linked(index, pair).links or (), sources.spans, targets.spans).numpy()
+        sources, targets = input.source_tokenizer.encode(pair.source).spans, input.target_spans(pair.target)
+        rows = rows_of(self.linked(index, pair).links or (), sources, targets).numpy()
         target, source = np.nonzero(rows)
         first = len(input.frame[0]) + (tag is not None)
         return target.astype(np.int32), (source + first).astype(np.int32), rows[target, source]

@@ -65,6 +65,8 @@ class Tokens(Input):
     settles: ClassVar[tuple[str, ...]] = ("d_features",)
     roles: ClassVar[Sequence[str]] = ("tokens",)
     """The tokenizers that are learned."""
+    target_prefix: ClassVar[Sequence[int]] = ()
+    """The tokens that every text to write begins with."""
     sampled_bytes: ClassVar[int] = 10_000_000
     """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 

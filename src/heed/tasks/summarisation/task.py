@@ -16,7 +16,15 @@ from heed.tasks.heads.written import TextScores, settings
 from heed.tasks.inputs.few_pairs import with_body
 from heed.tasks.inputs.pairs import Pairs, pair_kind
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
-from heed.tasks.translation.task import LOOKS, Translated, TranslationExaminer, TranslationOutputs, nearest, taken_from
+from heed.tasks.translation.task import (
+    LOOKS,
+    Translated,
+    TranslationExaminer,
+    TranslationOutputs,
+    export,
+    nearest,
+    taken_from,
+)
 from heed.tasks.work import Baselines, Task
 
 if TYPE_CHECKING:
@@ -111,4 +119,5 @@ TASK = Task(
     before=before,
     taken_from=taken_from,
     aligns=align,
+    export=export,
 )

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ENGINE, GATES, LOOK_BEAM, NO_REPEAT, TARGET, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -15,15 +15,12 @@ SPEC = TaskSpec(
     takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
     flags=(
         *WRITING,
+        NO_REPEAT,
+        Flag("predict", "to", str, "Language to write; data.target_language by default.", keyword="target_language"),
+        Flag("predict", "source-language", str, "Language of the input; data.source_language by default."),
         Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
-        Flag(
-            "predict",
-            "engine",
-            ("torch", "ctranslate2", "ctranslate2-int8"),
-            "Program that runs the model; all but torch need heed export.",
-            default="torch",
-        ),
+        ENGINE,
         Flag(
             "evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", metavar="FILE"
         ),

@@ -43,6 +43,11 @@ class Pairs(Source):
     """Documents are cut after this many tokens; cut documents are counted and listed."""
     columns: Annotated[Columns, Only(OWN)] = Columns()
     """Columns of both sides in a file of columns."""
+    source_language: Annotated[str | None, Only(OWN)] = None
+    """Language of the sources, as the model names it (NLLB: eng_Latn, M2M-100: en), for `model.source_frame=language`.
+    """
+    target_language: Annotated[str | None, Only(OWN)] = None
+    """Language of the targets, for `model.target_frame=language`."""
     extra: Annotated[list[Extra], Only(OWN)] = []  # noqa: RUF012  # pydantic copies it
     """Further training corpora, weighted and optionally tagged; their pairs are never held out."""
     languages: Annotated[list[str] | None, Only("dates")] = None

@@ -72,7 +72,14 @@ class Guided(NamedTuple):
 class Translated(Written):
     """A text for a text; unknown words are replaced by source words, by attention to the source."""
 
-    keywords: ClassVar = {**SEARCH, "prefix": "", "engine": "torch"}
+    keywords: ClassVar = {
+        **SEARCH,
+        "prefix": "",
+        "engine": "torch",
+        "no_repeat_ngram": None,
+        "source_language": None,
+        "target_language": None,
+    }
     targets: str = "tokens"
     scores: TextScores = TextScores(("chrf", "bleu", "ter"), ("bleu", "chrf"), ("exact_match", "bleu", "chrf"), "chrf")  # noqa: RUF009
     section: type[Section] = NoOptions
@@ -143,6 +150,8 @@ class Translated(Written):
         sampling: SamplingOptions | None = None,
         prefix: str = "",
         writer: Writer | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
         **search: Any,
     ) -> list[list[WrittenText]]:
         """Write a target for each text: its candidates, best first; for a blank text one blank output.
@@ -154,6 +163,8 @@ class Translated(Written):
             sampling: Draw instead of searching.
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
+            source_language: That of the texts; the configuration's by default.
+            target_language: That to write; the configuration's by default.
             search: Options of `search_options`.
 
         Raises:
@@ -171,10 +182,12 @@ class Translated(Written):
         options = self.search_options(model, forbidden_first=begun.never_next, **fields, **search)
         # A space at either end could be read as an unknown word.
         texts = [work.input.stripped(text) if text.strip() else "" for text in texts]
-        sources, unread = work.input.read([text for text in texts if text])
+        input = work.input.between(source_language, target_language)
+        sources, unread = input.read([text for text in texts if text])
         if writer is None:
-            written = self.write(work.input, model, sources, options, sampling, begun.ids)
+            written = self.write(input, model, sources, options, sampling, begun.ids)
         else:
+            options = replace(options, forced=(*input.target_prefix,) * len(sources))
             written = [[WrittenText.of(self.tokenizer, h) for h in some] for some in writer.write(sources, options)]
         made = iter([[replace(one, unread=n) for one in some] for some, n in zip(written, unread, strict=True)])
         return [next(made) if text else [_BLANK] for text in texts]
@@ -267,7 +280,8 @@ class TranslationOutputs(WritingOutputs):
         return inputs_in(path, [Field("text", data.columns.source, names)], findings, trained=trained, default=first)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
-        further = {name: self.options[name] for name in ("prefix", "engine") if name in self.options}
+        names = ("prefix", "engine", "no_repeat_ngram", "source_language", "target_language")
+        further = {name: self.options[name] for name in names if name in self.options}
         made: list[list[WrittenText]] = self.run.candidates(texts, num_best, **self.search, **further)
         return made
 
