@@ -23,7 +23,7 @@ from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, optiona
 from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
-from heed.exchange.huggingface.trimming import trimmed
+from heed.exchange.huggingface.vocabularies import trimmed
 from heed.runs.loading import load
 from heed.runs.pack import CARD, command_lines, with_file
 from heed.runs.prepare import about
@@ -173,7 +173,7 @@ def import_model(
 
 
 def trimmed_run(run: Run, texts: Sequence[Sequence[str]]) -> Run:
-    """An imported run with only the tokens that texts need (`heed.exchange.huggingface.trimming`).
+    """An imported run with only the tokens that texts need (`heed.exchange.huggingface.vocabularies`).
 
     Args:
         run: Not yet in a folder.

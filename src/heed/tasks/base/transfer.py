@@ -31,7 +31,7 @@ from torch.overrides import TorchFunctionMode
 from heed import folder as folders
 from heed.config import ModelSection, RunConfig
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError, RunError, suggest
 from heed.models.base import Interface, PairDecoder, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
@@ -355,6 +355,7 @@ class Parent:
             if len(found) == 1:
                 names[name] = found[0]
                 free.remove(found[0])
+        starting = self._starting_rows(task)
         whole, tokens, new = [], {}, []
         for name, tensor in own.items():
             over, taken = axes[name], given.get(names.get(name, ""))
@@ -364,6 +365,10 @@ class Parent:
                 mine, others = ({a: [pair[i] for pair in rows[kind]] for a, kind in over.items()} for i in (0, 1))
                 tensor[places(tensor, mine)] = taken[places(taken, others)]
                 tokens[name] = (len(mine[min(over)]), tensor.shape[min(over)])
+                for axis, kind in over.items():
+                    for row, parts in starting.get(kind, {}).items():
+                        values = taken.index_select(axis, torch.tensor(parts)) if parts else taken
+                        tensor.select(axis, row).copy_(values.mean(axis))
             else:
                 tensor.copy_(taken)
                 whole.append(name)
@@ -374,6 +379,26 @@ class Parent:
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
         return Taken(self.path, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
+
+    def _starting_rows(self, task: Any) -> dict[str, dict[int, list[int]]]:
+        """By kind of row, for each token of a new language the parent's rows whose mean it starts as.
+
+        Raises:
+            ConfigError: The parent lacks the language that `model.like` names.
+        """
+        if (like := getattr(task.config.model, "like", None)) is None:
+            return {}
+        from heed.exchange.huggingface.vocabularies import starting_rows
+        from heed.tasks.inputs.pairs import language_token
+
+        starting = dict[str, dict[int, list[int]]]()
+        for kind, theirs in self.task.tokenizers().items():
+            token = None if like == "mean" else language_token(theirs, like)
+            if token is None and like != "mean":
+                names = sorted(tag.removeprefix("__").removesuffix("__") for tag in theirs.tags)
+                raise ConfigError(f"model.like: {self.path} has no language {like!r}{suggest(like, names)}")
+            starting[kind] = starting_rows(task.tokenizers()[kind], theirs, token)
+        return starting
 
 
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:

@@ -1,9 +1,13 @@
-"""Vocabularies without the tokens that some texts do not use: smaller embeddings and output layers.
+"""Vocabularies of imported models: without the tokens that some texts do not use, or with those of a new language.
 
-The texts are cut as before: the tokens that they use, single characters and bytes, special tokens, tags and language
-codes stay, in their order. Of a model of merges (BPE) every merge stays from which a token that stays can be built,
-since the steps of a merge need its parts. Of a unigram model the least probable token stays too, which sets the price
-of unknown characters. Other texts are cut into more tokens.
+**Trimmed.** Embeddings and output layer become smaller. The texts are cut as before: the tokens that they use, single
+characters and bytes, special tokens, tags and language codes stay, in their order. Of a model of merges (BPE) every
+merge stays from which a token that stays can be built, since the steps of a merge need its parts. Of a unigram model
+the least probable token stays too, which sets the price of unknown characters. Other texts are cut into more tokens.
+
+**A new language.** Its own token comes last. Characters that the vocabulary lacks, and pieces with such a character,
+are put before added tokens, so that texts of other languages are cut as before. A new row starts as the mean of those
+into which the old tokenizer cuts the piece, or of all, and that of the language as the row of another language.
 
 Source: Abdaoui et al. 2020 (arXiv:2010.05609), which keep the tokens of a language; the rule for merges is ours.
 """
@@ -16,7 +20,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from heed.data.tokens.special import CONTINUED, Special, library_of
+from tokenizers import Tokenizer, models, trainers
+
+from heed.data.tokens.special import BLANK, CONTINUED, Special, library_of
 from heed.data.tokens.tokenizer import BYTE, CODE, MappedTokenizer, TextTokenizer
 from heed.exchange.huggingface.pieces import NORMAL, cutter_of, parsed
 
@@ -127,3 +133,87 @@ def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple
     library = tokenizer.library
     ids = [i for i in range(library.get_vocab_size()) if library.id_to_token(i) in names]
     return library_of(_state(TextTokenizer(library), ids)), b""
+
+
+_PIECES = 1_000
+"""Most pieces of a new language that are learned, characters among them."""
+
+
+def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence[str]) -> TextTokenizer:
+    """A tokenizer with further tags, and with the pieces of texts that have characters which it lacks."""
+    library = tokenizer.library
+    merges = _new_merges(library, texts)
+    pieces = [*dict.fromkeys(chain.from_iterable((*parts, piece) for piece, parts in merges))]
+    known = library.get_vocab()
+    pieces = [piece for piece in pieces if piece not in known]
+    if isinstance(tokenizer, MappedTokenizer):
+        vocabulary, old = [*tokenizer.tokens], [*tokenizer.tags]
+        place = min(tokenizer.tags.values(), default=len(vocabulary))
+        cutter, origin = _with_pieces(tokenizer, pieces)
+        vocabulary[place:place] = inserted = [piece for piece in pieces if piece not in vocabulary]
+        special = Special(*(i if i < place else i + len(inserted) for i in tokenizer.special))
+        return MappedTokenizer(cutter, [*vocabulary, *tags], origin, [*old, *tags], special, tokenizer.codes)
+    state: dict[str, Any] = json.loads(library.to_str())
+    model, size = state["model"], library.get_vocab_size(with_added_tokens=False)
+    if isinstance(model["vocab"], list):  # unigram
+        least = min(score for _, score in model["vocab"])
+        model["vocab"] += [[piece, least] for piece in pieces]
+    else:
+        model["vocab"] |= {piece: size + n for n, piece in enumerate(pieces)}
+    if "merges" in model:
+        model["merges"] += [[*parts] for _, parts in merges if parts]
+    shifted = [{**token, "id": token["id"] + len(pieces) * (token["id"] >= size)} for token in state["added_tokens"]]
+    special = Special(*(i + len(pieces) * (i >= size) for i in tokenizer.special))
+    rows = library.get_vocab_size() + len(pieces) + len(tags)
+    extended = TextTokenizer(library_of(state | {"added_tokens": shifted}), special, rows)
+    extended.add_tags(tags)
+    return extended
+
+
+def _new_merges(library: Tokenizer, texts: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Pieces of texts with a character that the library's tokenizer lacks, and the two parts of each but characters."""
+    learned = Tokenizer(models.BPE())
+    if library.normalizer is not None:
+        learned.normalizer = library.normalizer
+    if library.pre_tokenizer is not None:
+        learned.pre_tokenizer = library.pre_tokenizer
+    learned.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=_PIECES, show_progress=False))
+    model, known = json.loads(learned.to_str())["model"], {*library.get_vocab()}
+    new = {piece for piece in model["vocab"] if len(piece) == 1} - known
+    pieces: list[tuple[str, tuple[str, ...]]] = [(character, ()) for character in sorted(new)]
+    known |= new
+    if isinstance(library.model, models.BPE):
+        for left, right in model["merges"]:
+            if {left, right} <= known and not new.isdisjoint(left + right):
+                pieces.append((left + right, (left, right)))
+                known.add(left + right)
+    return pieces
+
+
+def _with_pieces(tokenizer: MappedTokenizer, pieces: Sequence[str]) -> tuple[Any, bytes]:
+    """The cutting tokenizer with further pieces, less probable than all others, and its SentencePiece model."""
+    model = parsed(tokenizer.origin)
+    least = min(piece.score for piece in model.pieces)
+    for n, piece in enumerate(pieces, start=1):
+        model.pieces.add(piece=piece, score=least - n, type=NORMAL)
+    return cutter_of(model), model.SerializeToString()
+
+
+def starting_rows(tokenizer: TextTokenizer, parent: TextTokenizer, like: int | None) -> dict[int, list[int]]:
+    """For each token that a parent lacks, the parent's rows whose mean it starts as; none for all rows.
+
+    Args:
+        tokenizer: With further tokens.
+        parent: Without them.
+        like: The row that new tags start as; None for the mean of all tags.
+    """
+    known, tags = {*parent.tokens}, {*tokenizer.tags.values()}
+    rows = dict[int, list[int]]()
+    for i, token in enumerate(tokenizer.tokens):
+        if token not in known:
+            parts = [part for part in parent.encode(token.replace(BLANK, " ")).ids if part != parent.special.unknown]
+            if parts and parent.token(parts[0]) == BLANK != token[:1]:  # a space that the tokenizer puts before texts
+                del parts[0]
+            of_tag = [*parent.tags.values()] if like is None else [like]
+            rows[i] = of_tag if i in tags else parts
+    return rows
