@@ -23,7 +23,7 @@ from typing import Any
 from tokenizers import Tokenizer, models, trainers
 
 from heed.data.tokens.special import BLANK, CONTINUED, Special, library_of
-from heed.data.tokens.tokenizer import BYTE, CODE, MappedTokenizer, TextTokenizer
+from heed.data.tokens.tokenizer import BYTE, CODE, UNUSED, MappedTokenizer, TextTokenizer
 from heed.exchange.huggingface.pieces import NORMAL, cutter_of, parsed
 
 Kept = tuple[dict[str, TextTokenizer], dict[str, list[int]]]
@@ -148,7 +148,7 @@ def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence
     pieces = [piece for piece in pieces if piece not in known]
     if isinstance(tokenizer, MappedTokenizer):
         vocabulary, old = [*tokenizer.tokens], [*tokenizer.tags]
-        place = min(tokenizer.tags.values(), default=len(vocabulary))
+        place = 1 + max(i for i, token in enumerate(vocabulary) if token not in old and token != UNUSED.format(i))
         cutter, origin = _with_pieces(tokenizer, pieces)
         vocabulary[place:place] = inserted = [piece for piece in pieces if piece not in vocabulary]
         special = Special(*(i if i < place else i + len(inserted) for i in tokenizer.special))
