@@ -9,7 +9,7 @@ import heed
 from contract import write_lines
 from heed.data.examples import Sentence
 from heed.tasks.base.report import best_baseline
-from heed.tasks.base.writing_run import NearestSentence
+from heed.tasks.base.writing import NearestSentence
 from heed.tasks.tagging.task import frequent_tags
 
 WORDS = "one two three four five six seven eight nine ten".split()

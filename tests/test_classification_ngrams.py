@@ -180,7 +180,7 @@ def test_of_many_texts_a_sample_is_fitted_and_the_others_have_logits_of_that_fit
     assert made.fit.step == 3 and made.fit.texts == 80 and len(beside) == 240
     others = [n for n in range(240) if n % 3]
     assert torch.equal(beside[others], made.logits([task.input.words_of(texts[n]) for n in others]))
-    assert torch.equal(made.beside(texts, task.input.words_of, targets), beside)
+    assert torch.equal(made.held_out_logits(texts, task.input.words_of, targets), beside)
     assert targets.right(beside.numpy()) > 0.95
 
 

@@ -210,7 +210,7 @@ def test_a_tagger_takes_transitions_and_characters(folder, tmp_path):
     for name, count, seed in (("train", 40, 7), ("valid", 10, 8)):
         (tmp_path / f"{name}.conll").write_text(sentences(count, seed).replace("loc", "place").replace("Rome", "Ürö"))
     task, model, _ = child(parent, tmp_path, "conll")
-    taken = task.parent.give(model, task)
+    taken = task.parent.copy_into(model, task)
     assert taken.new == () and taken.tokens["head.crf.transitions"] == (3, 5)
     own, theirs = model.state_dict()["head.crf.transitions"], parent.model.state_dict()["head.crf.transitions"]
     (i, j), (k, n) = ([t.head.labels.index(label) for label in ("B-per", "O")] for t in (task, parent.task))

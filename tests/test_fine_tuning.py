@@ -11,7 +11,7 @@ import heed
 from heed.errors import ConfigError
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.tasks.base.rates import layers_of, num_layers
+from heed.tasks.base.transfer import layers_of, num_layers
 from heed.training.progress import Quiet
 from reporters import Listener
 
@@ -54,7 +54,7 @@ def child(parent, task, file, data=None, training=None, tokenizer=None, **model)
     }
     made = task_class(task).prepare(check_config(values, "the test"))
     model = made.build_model()
-    return made, model, made.parent.give(model, made)
+    return made, model, made.parent.copy_into(model, made)
 
 
 @pytest.mark.parametrize(

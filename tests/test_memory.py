@@ -79,7 +79,7 @@ def forms(rows, *names):
 def held(task, data, name="train", **settings):
     """The examples that a task makes of data."""
     values = {"task": task, "data": {"memory": {}, **settings}}
-    return task_class(task).hold(data, name, check_config(values, "the test"), Findings())
+    return task_class(task).read_data(data, name, check_config(values, "the test"), Findings())
 
 
 def fields(examples):
@@ -127,7 +127,7 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     with pytest.raises(DataError, match="train has no column 'reviw'; did you mean 'review'"):
         held("classification", wide, columns={"text": "reviw"})
     findings = Findings()
-    task_class("classification").hold(frame, "train", _config("classification"), findings)
+    task_class("classification").read_data(frame, "train", _config("classification"), findings)
     assert findings.remarks == ["columns: text is 'review', label is 'stars'"]  # as of a file
 
 

@@ -189,7 +189,7 @@ def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrai
 def test_each_row_of_the_lens_of_an_imported_gpt2_is_its_last_norm_and_output_after_that_block(tmp_path):
     run, model = imported(tmp_path, gpt2, "LMHeadModel")
     grid = run.lens("the man went")
-    ids = torch.tensor([run.input.prompt_tokens(run.input.tokenizer.encode("the man went").ids, least=2)])
+    ids = torch.tensor([run.input.prompt_tokens(run.input.tokenizer.encode("the man went").ids, min_tokens=2)])
     with torch.no_grad():
         states = model(ids, output_hidden_states=True).hidden_states
         logits = [model.lm_head(model.transformer.ln_f(states[1])), model(ids).logits]

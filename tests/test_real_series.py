@@ -133,7 +133,7 @@ def test_other_numbers_and_texts_are_no_dates(cells):
         (["2020-01-01", "2020-01-02", "2020-13-03"], {}, "'a.csv' line 4, column 'when': '2020-13-03' is no date like"),
         (["2020-01-01", "", "2020-01-03"], {}, "line 3, column 'when': the date is missing"),
         (["01/02/2020", "02/02/2020", "05/02/2020"], {}, r"'01/02/2020' can be 2020-02-01 \(data.date_format=%d/%m/%Y"),
-        (["one", "two"], {"wanted": "when"}, "line 2, column 'when': 'one' is no date; data.date_format reads"),
+        (["one", "two"], {"column": "when"}, "line 2, column 'when': 'one' is no date; data.date_format reads"),
     ],
 )
 def test_a_date_that_cannot_be_read_is_named(dates, given, message):

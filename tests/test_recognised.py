@@ -249,7 +249,7 @@ def test_columns_that_were_recognised_are_stored_and_used(described, tmp_path, c
     (tmp_path / "c.tsv").write_text(tabbed(ROWS))  # without these names
     assert [one.text for one in run.read([tmp_path / "c.tsv"])] == texts
     frame = {"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]}
-    assert [one.text for one in run.held(frame)] == texts
+    assert [one.text for one in run.read_data(frame)] == texts
     assert len(run.predict({"remark": texts, "descr": texts})) == 60
 
 

@@ -106,7 +106,7 @@ def test_the_only_other_field_is_the_summary_and_is_said(tmp_path):
 )
 def test_data_in_python_has_the_same_names(data):
     config = config_of("summarisation", {"train": "mails.jsonl"})
-    held = task_class("summarisation").hold(data, "train", config, Findings())
+    held = task_class("summarisation").read_data(data, "train", config, Findings())
     assert [(pair.source, pair.target) for pair in held] == [("a b", "c"), ("d e", "f")]
 
 

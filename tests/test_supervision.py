@@ -18,7 +18,7 @@ from heed.registry import body_class, list_models, model_config
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.contracts import Draw
-from heed.tasks.inputs.few_pairs import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
+from heed.tasks.inputs.few_pairs import FEW_PAIRS, PAIRS_A_MINUTE, few_reason, for_few_pairs
 from heed.tasks.inputs.supervision import attention_loss, guides, rows_of
 from heed.tasks.translation.config import AlignmentSection, TranslationConfig
 from heed.tasks.translation.task import TASK
@@ -215,7 +215,7 @@ def test_pairs_given_in_python_have_the_links_of_their_line(tmp_path):
     alignment = {"files": str(tmp_path / "my.links")}
     made = check_config(values | {"training": {"steps": 1, "device": "cpu", "alignment": alignment}}, "test")
     pairs = list(zip(*sides, strict=True))
-    task = TASK.prepare(made, {"train": TASK.hold(pairs, "train", made, Findings())})
+    task = TASK.prepare(made, {"train": TASK.read_data(pairs, "train", made, Findings())})
     assert "train: 48 links in 24 of 24 pairs (my.links)" in task.notes
     for index in range(24):
         (pair,) = task.input.training(task).examples_at([index])
@@ -480,12 +480,10 @@ def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):
     guided = [chosen(count, training=minutes).training.guided_attention for count in (50_000, 50_001)]
     assert guided == [1.0, 0.0]  # of more pairs, aligning the words takes minutes
     config = TranslationConfig.model_validate({"data": {"train": "a.tsv"}, "training": minutes})
-    assert (
-        few_because(config, 29_000) == "29,000 pairs are more than a CPU can train on in 2 minutes (training.minutes)"
-    )
-    assert few_because(config, 500) == "fewer than 10,000 pairs"
+    assert few_reason(config, 29_000) == "29,000 pairs are more than a CPU can train on in 2 minutes (training.minutes)"
+    assert few_reason(config, 500) == "fewer than 10,000 pairs"
     monkeypatch.setattr("heed.tasks.inputs.few_pairs.choose_device", lambda name: torch.device("cuda"))
-    assert few_because(config, 29_000) is None
+    assert few_reason(config, 29_000) is None
 
 
 def chosen(num_pairs, **sections):

@@ -222,7 +222,7 @@ def test_a_look_shows_both_texts_of_a_pair(run):
 def test_tabs_inside_the_texts_of_a_pair_stay(run, tmp_path):
     rows = [{"premise": "red\told", "hypothesis": "big\tcat", "label": "yes"}] * 2
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for one in [*run.read([tmp_path / "a.jsonl"]), *run.held([("red\told", "big\tcat", "yes")])]:
+    for one in [*run.read([tmp_path / "a.jsonl"]), *run.read_data([("red\told", "big\tcat", "yes")])]:
         assert (one.text, one.second) == ("red\told", "big\tcat") == question_of(run.input, one)
     assert run.predict(("red\told", "big\tcat")) == run.predict(("red old", "big cat"))
 

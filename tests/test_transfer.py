@@ -76,7 +76,7 @@ def child(folder, parent, task, file, data=None, tokenizer=None, **model):
     model = new.build_model()
     drawn = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     state = torch.get_rng_state()
-    taken = new.parent.give(model, new)
+    taken = new.parent.copy_into(model, new)
     assert torch.equal(state, torch.get_rng_state())
     return new, model.state_dict(), drawn, taken
 
@@ -328,7 +328,7 @@ def test_a_child_has_its_parents_fields_and_what_fits_of_its_weights(family, par
     model = task.build_model()
     drawn = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     state = torch.get_rng_state()
-    taken = task.parent.give(model, task)
+    taken = task.parent.copy_into(model, task)
     assert torch.equal(state, torch.get_rng_state())  # the run draws what it would draw without a parent
     theirs = parent.model.state_dict()
     sides = {
@@ -351,7 +351,7 @@ def test_a_child_has_its_parents_fields_and_what_fits_of_its_weights(family, par
 
 def test_tensors_of_another_shape_are_new_and_named(family, parent):
     task = prepared(family, parent, model={"d_attention": 9})
-    taken = task.parent.give(task.build_model(), task)
+    taken = task.parent.copy_into(task.build_model(), task)
     assert taken.new and all(name.startswith("attention.") for name in taken.new)
     assert "encoder" in " ".join(taken.whole)
     assert f"new: {', '.join(taken.new)}" in str(taken)
@@ -363,13 +363,13 @@ def test_another_size_is_not_filled_with_the_parents_fields(family, parent):
     with pytest.raises(
         ConfigError, match=r"model.from: no matrix of .*parent \(bahdanau\) fits .*: model\.d_\w+ is \d+ in that run"
     ):
-        task.parent.give(task.build_model(), task)
+        task.parent.copy_into(task.build_model(), task)
 
 
 def test_a_run_from_itself_starts_where_it_ended(family, parent):
     task = prepared(family, parent, train="parent.tsv", tokenizer={"from": str(parent.folder)})
     model = task.build_model()
-    task.parent.give(model, task)
+    task.parent.copy_into(model, task)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, parent.model.state_dict()[name]), name
 
@@ -403,7 +403,7 @@ def test_tied_tables_reach_every_name(shared, tmp_path):
     values |= {"data": {"train": str(tmp_path / "b.tsv")}, "model": {"from": str(old.folder)}}
     task = TASK.prepare(check_config(values, "test"))
     model = task.build_model()
-    taken = task.parent.give(model, task)
+    taken = task.parent.copy_into(model, task)
     assert model.output.weight is model.target_embedding.weight and taken.new == ()
     theirs, mine = old.input.target_tokenizer.encode("d").ids, task.input.target_tokenizer.encode("d").ids
     assert theirs != mine
@@ -423,7 +423,7 @@ def test_a_tag_joins_the_parents_tokens(family, parent):
     }
     task = TASK.prepare(check_config(values, "test"))
     assert task.input.source_tokenizer.tags == {"<bt>": parent.input.source_tokenizer.vocab_size}
-    taken = task.parent.give(task.build_model(), task)
+    taken = task.parent.copy_into(task.build_model(), task)
     total = task.input.source_tokenizer.vocab_size
     assert taken.tokens["source_embedding.weight"] == (total - 1, total)
 

@@ -16,7 +16,7 @@ from equations import array, weights_of
 from heed.cli import main
 from heed.errors import ConfigError
 from heed.show.shown import ShownLook
-from heed.tasks.base.writing_run import Reread
+from heed.tasks.base.writing import Reread
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.tagging.task import look_at_tags
 from heed.tasks.translation.look import look_at

@@ -258,7 +258,7 @@ class Tagger(_Estimator):
         """F1 of entities, or accuracy for plain tags."""
         check_is_fitted(self, "run_")
         examples = list(zip(_sentences(X, "X"), _sentences(y, "y"), strict=True))
-        report = self.run_.report_of(self.run_.held(examples))
+        report = self.run_.report_of(self.run_.read_data(examples))
         return float(report["accuracy" if self.run_.head.plain else "entity_f1"]["value"])
 
 

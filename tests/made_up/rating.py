@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from heed.data.kinds.kind import kind_of
-from heed.tasks.explain import contrast, explain
 from heed.tasks.heads.number import mean_number
 from heed.tasks.heads.pooled import TextNumber
 from heed.tasks.inputs.texts import Texts
-from heed.tasks.look import look_at_texts
+from heed.tasks.look import contrast, explain, look_at_texts
 from heed.tasks.work import Looks, Task
 
 RATINGS = kind_of("review", texts=("text",), truth={"rating": float})

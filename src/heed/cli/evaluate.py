@@ -83,7 +83,7 @@ def run_heads(name: str, files: list[str], options: HeadsOptions) -> None:
 
 def _seen_in_training(run: Run, examples: Sequence[Any]) -> str:
     """Say how many of the examples are training examples of the run; empty if none are, or if that is unknown."""
-    if not all(isinstance(one, Example) for one in examples) or (known := run.known()) is None:
+    if not all(isinstance(one, Example) for one in examples) or (known := run.training_examples()) is None:
         return ""
     wanted = {one.keys for one in examples}
     seen = {one.keys for one in known} & wanted

@@ -57,7 +57,7 @@ def run_look(
 def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, Any], drawing: Drawing) -> Any:
     _refuse_task_without_looks(folder.find(name))
     from heed.runs.loading import load  # a refusal needs no torch
-    from heed.tasks.base.beside import names_no_run, other_of
+    from heed.tasks.base.looking import names_no_run, other_of
     from heed.threads import sparing
 
     with sparing():

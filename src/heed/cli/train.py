@@ -23,7 +23,7 @@ from heed.runs.resume import check_run
 from heed.runs.train import forecast, train_config
 from heed.storage.disk import check_output
 from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
-from heed.tasks.base.pretrained import start_command
+from heed.tasks.base.transfer import start_command
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
 from heed.visible import shell_word

@@ -21,9 +21,9 @@ from heed.evaluation.text_scores import ROUGE
 from heed.runs.advice import ENOUGH_PASSES, enough_updates
 from heed.runs.loading import load
 from heed.tasks import capability
-from heed.tasks.base.beside import check_one_task
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import Log
+from heed.tasks.base.looking import check_one_task
 from heed.tasks.base.predictions import typed
 from heed.tasks.run import Run
 from heed.threads import fixed

@@ -23,7 +23,7 @@ from heed.errors import ConfigError, HeedWarning, RunError
 from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import capability, check_config, task_class
-from heed.tasks.base.beside import check_one_task, load_step
+from heed.tasks.base.looking import check_one_task, load_step
 from heed.tasks.run import Run, together
 from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
 from heed.training.device import choose_device

@@ -253,7 +253,7 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
         DataError: The data cannot be used; the message names the place and the value.
     """
     task = task_class(config.task)
-    held = {name: task.hold(value, name, config, Findings.of(config.data)) for name, value in data.items()}
+    held = {name: task.read_data(value, name, config, Findings.of(config.data)) for name, value in data.items()}
     record = {name: _record(some) for name, some in held.items()}
     section = type(config.data).model_validate({**dict(config.data), "memory": record})
     return config.model_copy(update={"data": section}), held

@@ -1,6 +1,6 @@
 """Tasks, one folder each, found by name: the one place where data, model, loss and measure meet.
 
-Also their capabilities: what runs of some tasks can do and others cannot. A run has one if its class has the method;
+Also their capabilities: what only runs of some tasks can do. A run has a capability if its class has the method;
 there is no registry. A task without `look` says why in its specification (`why_not`), which is read without torch.
 Printing a report (`Run.body`) is not a capability: every run that is scored can print its report.
 """
@@ -46,11 +46,11 @@ DEFAULT = "translation"
 """The task of a configuration that names none."""
 
 
-_SHARED = ("base", "contracts", "explain", "heads", "inputs", "look", "run", "work")
+_SHARED = ("base", "contracts", "heads", "inputs", "look", "run", "work")
 
 
 def task_names() -> list[str]:
-    """The tasks that heed has: the modules beside this file, without what they share."""
+    """The names of all tasks: the modules of this package, except those that tasks share."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED)
 
 
@@ -61,7 +61,7 @@ def _package(task: str) -> str:
 
 
 def spec_of(task: str) -> TaskSpec:
-    """What the command line must know of a task; imports neither torch nor pydantic.
+    """The specification of a task for the command line; imports neither torch nor pydantic.
 
     Raises:
         ConfigError: There is no such task.
@@ -70,32 +70,32 @@ def spec_of(task: str) -> TaskSpec:
     return module.SPEC if hasattr(module, "SPEC") else task_class(task).spec  # type: ignore[no-any-return]
 
 
-def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(task: str, command: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options that a task has for a command.
 
     Raises:
         ConfigError: An option was given that the task does not have.
     """
     flags = spec_of(task).flags_of(command)
-    for name in given:
+    for name in values:
         if name not in {flag.name for flag in flags}:
-            having = [other for other in task_names() if name in {one.name for one in spec_of(other).flags_of(command)}]
+            having = [other for other in task_names() if any(f.name == name for f in spec_of(other).flags_of(command))]
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
-    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in flags}
+    return {flag.key: values.get(flag.name, () if flag.several else flag.default) for flag in flags}
 
 
 @cache
 def class_in(package: str, part: str, base: str = "object") -> type[Any]:
-    """The class of a kind, named by its base, in a file of a task's folder: the one that no other derives from."""
+    """The most derived class of a module of a task's folder among those with a base of this name."""
     module = importlib.import_module(f"{package}.{part}")
-    own = [
+    classes = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and value.__module__ == module.__name__
-        if any(one.__name__ == base for one in value.__mro__)
+        if any(parent.__name__ == base for parent in value.__mro__)
     ]
-    (found,) = (one for one in own if not any(other is not one and issubclass(other, one) for other in own))
-    return found
+    (leaf,) = (kind for kind in classes if not any(other is not kind and issubclass(other, kind) for other in classes))
+    return leaf
 
 
 def config_class(task: str) -> type[RunConfig]:
@@ -163,7 +163,7 @@ class MissingCapabilityError(ConfigError, AttributeError):
 
 
 def tasks_with(name: str) -> list[str]:
-    """The tasks whose runs have a capability; those of a look are known without loading any run."""
+    """The tasks whose runs have a capability; for `look` no task is imported."""
     if name == "look":
         return [task for task in task_names() if name not in spec_of(task).why_not]
     return [task for task in task_names() if task_class(task).can(name)]
@@ -183,7 +183,7 @@ def capability(run: Any, name: str) -> Any:
 def missing(run: Any, name: str) -> str:
     """The error message for a capability that a run lacks."""
     if len(run.members) > 1:
-        folders = ", ".join(str(one.folder) for one in run.members)
+        folders = ", ".join(str(member.folder) for member in run.members)
         return f"{CAPABILITIES[name]} is not available for an ensemble; use one run at a time: {folders}"
     return missing_in(run.config.task, name)
 

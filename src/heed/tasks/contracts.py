@@ -1,4 +1,4 @@
-"""What a task is made of: an input, which a model reads, and a head, which is compared with its states.
+"""The parts of a task: an input, which a model reads, and a head, which is compared with the model's states.
 
 Both are frozen dataclasses of what was learned from the training set (tokenizer, labels, statistics) and, once the
 configuration of the model is known, of that (`fitted`). Neither holds parameters: the model is a plain module. Whatever
@@ -39,14 +39,14 @@ from heed.watch.looks import Shading
 
 
 class Draw(NamedTuple):
-    """What the random draws of a training batch depend on, together with its pieces."""
+    """The seed and epoch that, with its pieces, determine the random draws of a training batch."""
 
     seed: int
     epoch: int
 
 
 class Continued(NamedTuple):
-    """Rows of a batch that go on where those of an earlier batch stopped."""
+    """Rows of a batch that continue rows of an earlier batch."""
 
     rows: tuple[int, ...]
     """The number of each row within its pass."""
@@ -59,15 +59,15 @@ class Batch:
     """A batch of any task."""
 
     indices: list[int]
-    """The pieces that it is made of, as its pass numbers them."""
+    """Numbers of its pieces within the pass."""
     inputs: dict[str, Any]
-    """Arguments of the model by name; of a decoder, those of `encode`."""
+    """Arguments of the model by name; for a decoder, the arguments of `encode`."""
     num_targets: int = 0
-    """What the training loop divides the loss by."""
+    """The number of targets, by which the training loop divides the loss."""
     forced: dict[str, Any] = field(default_factory=dict)
-    """Further arguments of `forward`: what a decoder is fed."""
+    """Further arguments of `forward`: the inputs of a decoder under teacher forcing."""
     targets: dict[str, Any] = field(default_factory=dict)
-    """What states are compared with; empty where truths are not known."""
+    """Targets, with which states are compared; empty without truths."""
     examples: list[int] | None = None
     """The example of each row; None if they are the pieces."""
     masks: tuple[str, ...] = ("mask",)
@@ -128,9 +128,9 @@ class Pass:
         return len(pieces) * int(self.costs[np.asarray(pieces)].max(0).sum())
 
 
-def listed(batches: Sequence[list[int]], *examples: Sequence[Any]) -> Sequence[list[int]]:
+def as_list(batches: Sequence[list[int]], *examples: Sequence[Any]) -> Sequence[list[int]]:
     """Batches as a list; of examples on disk, which may be millions, lists would take more memory than all else."""
-    return batches if any(isinstance(some, StoredExamples) for some in examples) else list(batches)
+    return batches if any(isinstance(part, StoredExamples) for part in examples) else list(batches)
 
 
 class Rows(NamedTuple):
@@ -153,7 +153,7 @@ class Rows(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a model is built from, besides its configuration."""
+    """Facts that a model is built from, besides its configuration."""
 
     rows: Mapping[str, Sequence[str]]
     """Kind of row -> the names of its rows."""
@@ -161,7 +161,7 @@ class Facts(NamedTuple):
     """The tokens with a meaning of their own; None without a tokenizer."""
 
 
-class Asked(NamedTuple):
+class TargetScore(NamedTuple):
     """A score that an attribution may ask for."""
 
     name: str
@@ -183,7 +183,7 @@ class NoOptions(Section):
 
 @dataclass(frozen=True)
 class Part:
-    """What inputs and heads share. `config` and `body` are those of the run that a part was fitted to."""
+    """Base class of inputs and heads; `config` and `body` belong to the run that the part was fitted to."""
 
     sized: ClassVar[Mapping[str, Sized]] = {}
     """Kind of row -> the field of the model that counts such rows, where there is one."""
@@ -192,11 +192,11 @@ class Part:
     body: type[Body] | None = field(default=None, kw_only=True, repr=False)
 
     def rows(self) -> Mapping[str, Rows]:
-        """Kinds of rows of the model's tensors, for sizes, for what another run gives, and for growing."""
+        """Kinds of named rows of the model's tensors: they give sizes, match a parent's rows, and can grow."""
         return {}
 
     def save(self, folder: Path) -> None:
-        """Write what was learned into a run folder."""
+        """Write the learned state into a run folder."""
 
     def restore(self, config: Any, folder: Path) -> Self:
         """The part of a run folder.
@@ -215,22 +215,22 @@ class Part:
         return {}
 
     def notes(self, work: Any) -> list[str]:
-        """What is said before training, besides what was read, kept and left out."""
+        """Remarks printed before training, besides those on the data."""
         return []
 
     def lines(self, work: Any) -> list[str]:
-        """What `heed check` says of the part."""
+        """Lines of `heed check` on the part."""
         return []
 
 
 @dataclass(frozen=True)
 class Input(Part):
-    """What a model reads."""
+    """The input side of a task: reads examples and makes what the model reads."""
 
     batch_field: ClassVar[str] = "batch_tokens"
     """Field of `training` with the size of a batch."""
     same_shapes: ClassVar[bool] = False
-    """True if nearly all batches have the same shape."""
+    """True if nearly all batches have one shape."""
     key: ClassVar[str] = "text"
     """Name of an example's input, for readers."""
     is_text: ClassVar[bool] = True
@@ -240,7 +240,7 @@ class Input(Part):
     pairs: ClassVar[bool] = False
     """True if an input is a pair of texts."""
     size_reason: ClassVar[str] = ""
-    """Why "auto" stands for `size`, if that is not the number of training examples."""
+    """Reason for the size that "auto" selects, if it is not the number of training examples."""
     unused: ClassVar[tuple[str, ...]] = ("tokenizer",)
     """Sections and fields of the configuration that do not apply, and so must have their default values."""
     texts_are_examples: ClassVar[bool] = False
@@ -248,24 +248,24 @@ class Input(Part):
     settles: ClassVar[tuple[str, ...]] = ()
     """Further fields of the model that a new run never takes from its parent."""
     is_encoded_once: ClassVar[bool] = False
-    """True if the numbers of an example stay the same when the model is settled."""
+    """True if encoded examples do not depend on the settled model."""
 
     predicts_from_example: ClassVar[bool] = True
     """False if a prediction never needs its example: making rows of a table takes longer than computing with them."""
 
     tokenizers: Mapping[str, TextTokenizer] = field(default_factory=dict, kw_only=True, repr=False)
-    """What was learned of texts, by the kind of row that the tokens name."""
+    """The learned tokenizers, by the kind of row that their tokens name."""
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
-        """Read every split, or take the `given` examples; an input that has learned returns them as it reads them.
+    def open(self, config: Any, examples: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
+        """Read every split, or take the `examples`; an input that has learned returns them as it reads them.
 
         Raises:
             DataError: The data cannot be read.
         """
         raise NotImplementedError
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
-        """Convert Python data to examples; arguments and errors as `Task.hold`."""
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+        """Convert Python data to examples; arguments and errors as `Task.read_data`."""
         raise NotImplementedError
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Any]:
@@ -273,15 +273,15 @@ class Input(Part):
         raise NotImplementedError
 
     def learn(self, config: Any, splits: Splits[Any], parent: Parent | None) -> tuple[Any, Self]:
-        """Learn from the training examples; `parent` is a run whose tokenizers are taken.
+        """Learn from the training examples; the tokenizers of `parent` are used, if there is one.
 
         Returns:
             The configuration with what was decided, and the input.
         """
         return config, self
 
-    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
-        """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
+    def fields(self, fields: dict[str, Any], work: Any) -> dict[str, Any]:
+        """Fields of `model` that follow from the data, the body or one another; `fields` are those known so far."""
         return {}
 
     def start(self, model: Any, work: Any) -> dict[str, Started]:
@@ -299,7 +299,7 @@ class Input(Part):
         raise NotImplementedError
 
     def encoded_for(self, other: Any, examples: Sequence[Any]) -> Sequence[Any]:
-        """Examples that this input has read, encoded by that of another run, which answers together with this one."""
+        """Examples read by this input and encoded by the input of another run of an ensemble."""
         encoded: Sequence[Any] = other.encode(examples)
         return encoded
 
@@ -314,7 +314,7 @@ class Input(Part):
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
-        batches = listed(plan_pass(costs, work.config.training.batch_tokens, *draw), work.splits.examples[split])
+        batches = as_list(plan_pass(costs, work.config.training.batch_tokens, *draw), work.splits.examples[split])
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
@@ -322,20 +322,20 @@ class Input(Part):
         return plan_pass(self.costs(encoded), tokens)
 
     def size(self, work: Any) -> str:
-        """The named size of a model that "auto" stands for."""
+        """The named size that "auto" selects."""
         return "small"
 
-    def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
-        """The examples without truths of what `predict` was given, and whether it was a single input.
+    def questions(self, inputs: Any) -> tuple[Sequence[Any], bool]:
+        """The inputs of `predict` as examples without truths, and whether there is a single one.
 
         Raises:
             DataError: An item cannot be read; the message names it.
         """
         raise NotImplementedError
 
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
-        """Predictions with what is known of their inputs; those of blank inputs are empty."""
-        return list(made)
+    def finished(self, head: Head, predictions: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
+        """Complete predictions from their inputs; predictions of blank inputs are empty."""
+        return list(predictions)
 
     def place(self, examples: Sequence[Any], i: int) -> dict[str, str]:
         """The place and the content of an example in a list of errors."""
@@ -349,12 +349,12 @@ class Input(Part):
 
 @dataclass(frozen=True)
 class Head(Part):
-    """What is compared with a model's states."""
+    """The output side of a task: targets, losses and predictions from a model's states."""
 
     options: ClassVar[type[Section]] = NoOptions
-    """Fields in the `model` section, next to those of the body."""
+    """Fields of the `model` section, besides the fields of the body."""
     targets: str = "examples"
-    """Plural name of what a batch's `num_targets` counts."""
+    """Plural noun for the targets that a batch counts."""
     names: ClassVar[str] = "label"
     """Name of an output, for readers."""
     keywords: ClassVar[Mapping[str, Any]] = {}
@@ -369,7 +369,7 @@ class Head(Part):
     samples: ClassVar[bool] = False
     """True if validations write texts for some of the examples."""
     looked: ClassVar[Mapping[str, Any]] = {}
-    """Options of the texts that looks write, where they are not given."""
+    """Default options of the texts that looks write."""
     is_tuned: ClassVar[bool] = True
     """True if a run from a parent of the same model is fine-tuning, with its learning rate."""
     has_outputs: ClassVar[bool] = True
@@ -380,13 +380,13 @@ class Head(Part):
     """True if this head, rather than the first, makes the answers of an ensemble."""
 
     select: ClassVar[str] = "loss"
-    """The validation score that `evaluation.select_by` "auto" stands for."""
+    """The validation score that `evaluation.select_by` "auto" selects."""
     by_length: ClassVar[tuple[str, ...]] = ()
     """Measures that a report also shows for ranges of source length."""
     follows: ClassVar[tuple[str, ...]] = ()
     """Fields of `model` that a run started from one with this head does not take over."""
     blank: ClassVar[Prediction | None] = None
-    """The prediction for a blank text; None for what the model answers."""
+    """The prediction for a blank text; None to let the model answer."""
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
         """Learn from the training examples; returns the configuration with what was decided, and the head."""
@@ -397,7 +397,7 @@ class Head(Part):
         """Its fields of the `model` section, as `options` types them."""
         return self.options.model_construct(**self.config.model.settings)
 
-    def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
+    def settled(self, options: Any, fields: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.
 
         Raises:
@@ -406,7 +406,7 @@ class Head(Part):
         return dict(options.model_dump())
 
     def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
-        """The model: the body, by itself or as `body` of a model that stands on it; drawn in this order."""
+        """The model: the body itself, or a module with the body as `body`; weights are drawn in this order."""
         return body
 
     def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
@@ -422,7 +422,7 @@ class Head(Part):
         return batch
 
     def states(self, model: Any, batch: Batch, carried: CarriedRows | None = None) -> Any:
-        """The one pass over a batch; `carried` has the states of earlier batches that it goes on from."""
+        """The one pass over a batch; `carried` has the states of earlier batches that it continues."""
         return model(**batch.inputs, **batch.forced)
 
     def loss(self, model: Any, states: Any, batch: Batch, smoothing: float) -> Tensor | Loss:
@@ -450,21 +450,21 @@ class Head(Part):
         raise NotImplementedError
 
     def validated(self, work: Any, model: Any) -> dict[str, float] | None:
-        """The scores of a validation of what is not decided by `decode`; None for those of the `measures`."""
+        """The scores of a validation that `decode` does not give; None to use the `measures`."""
         return None
 
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
+        """All measures of predictions, with the details of a report; `others`: facts on all runs of a comparison."""
         raise NotImplementedError
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""
         raise NotImplementedError
 
-    def asked(self, answer: Any, target: str | None, rather_than: str | None) -> Asked:
-        """The score that `target` names, minus that of another; for None the score of the answer.
+    def target_score(self, answer: Any, target: str | None, rather_than: str | None) -> TargetScore:
+        """The score that `target` names, minus the score of `rather_than`; by default the score of the answer.
 
         Raises:
             ConfigError: There is no such score.
@@ -472,11 +472,11 @@ class Head(Part):
         raise NotImplementedError
 
     def shade(self, prediction: Any, sides: Mapping[str, Any]) -> Sequence[Shading]:
-        """What a look draws of a prediction on the texts of an example, by their names (`heed.tasks.look.Side`)."""
+        """Shadings of the texts of an example by a prediction; `sides` are the texts, by name (`tasks.look.Side`)."""
         return []
 
     def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
-        """Bytes that scoring takes besides the model, of what libraries take that it imports, too.
+        """Bytes that scoring takes besides the model, including libraries that it imports.
 
         `activations` are those kept for each position in training.
         """

@@ -1,13 +1,20 @@
-"""A look at a text with any head: the pass that gives the answer, watched, and what the head draws of the answer."""
+"""A look at a text with any head, and the score of a text that an attribution explains.
+
+A look traces the pass that gives the answer, and has what the head draws of the answer (`look_at_texts`). `explain`
+returns the score that is attributed to the words of a text, `contrast` the one that tells two texts apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from heed.tasks.base.attributing import Explained, table_of
 from heed.tasks.base.looking import (
     READ_AS,
     Network,
@@ -20,8 +27,9 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
-from heed.tasks.explain import answer_of_score, explain, names_of_special
+from heed.watch.attribution import LEFT_OUT, Scored
 from heed.watch.edits import Edit
+from heed.watch.effects import NumberAnswer
 from heed.watch.looks import Choice, Look, Shading
 from heed.watch.maps import Axis, Map
 from heed.watch.trace import Trace, edit
@@ -109,8 +117,8 @@ def look_at_texts(
         edits=edits,
         **options,
     )
-    whole = [one for one in look.maps if one.is_distribution]
-    parts = [between(one, *sides.values()) for one in whole if one.query == one.key] if len(sides) == 2 else []
+    whole = [drawn for drawn in look.maps if drawn.is_distribution]
+    parts = [between(drawn, *sides.values()) for drawn in whole if drawn.query == drawn.key] if len(sides) == 2 else []
     return replace(
         look,
         maps=(*whole, *parts, *look.maps[len(whole) :]),
@@ -122,14 +130,14 @@ def look_at_texts(
 
 
 def sides_of(words: Words, tokens: Mapping[str, range], before: int) -> dict[str, Side]:
-    """The words of each text of an example, of which these are the tokens, after `before` others."""
+    """The words of each text of an example, from the range of its tokens, after `before` other tokens."""
     sides = {}
     for name, inside in tokens.items():
         first, last = inside.start + before, inside.stop + before
         places = [n for n, word in enumerate(words.tokens) if first <= word.start < last]
-        own = words.only(places)
-        axis = replace(own.axis, name=name)
-        sides[name] = Side(axis, [range(w.start - first, w.stop - first) for w in own.tokens], places)
+        side_words = words.only(places)
+        axis = replace(side_words.axis, name=name)
+        sides[name] = Side(axis, [range(w.start - first, w.stop - first) for w in side_words.tokens], places)
     return sides
 
 
@@ -147,7 +155,7 @@ class Side:
 
 
 def between(whole: Map, query: Side, key: Side) -> Map:
-    """The part of a map of all words in which those of one text look at those of another."""
+    """The part of a map of all words with the queries of one text and the keys of another."""
 
     def part(values: Any) -> Any:
         return None if values is None else values[query.places][:, key.places]
@@ -156,3 +164,73 @@ def between(whole: Map, query: Side, key: Side) -> Map:
     caption = "The part of the map above with these rows and columns; the weights of a row to all words sum to 1."
     parts = part(whole.weights), part(whole.scores), part(whole.mask)
     return Map(whole.mechanism, whole.layer, whole.head, query.axis, key.axis, *parts, caption=caption, name=name)
+
+
+def explain(
+    work: Any, model: Any, text: Any, target: str | None = None, rather_than: str | None = None, ngrams: bool = True
+) -> Explained:
+    """The score of a head that is attributed, by default the score of its answer (`Head.target_score`).
+
+    The logits of the n-grams beside a network, which do not pass through it, are held fixed, or left out.
+
+    Raises:
+        ConfigError: The head has no such score.
+    """
+    texts, device = work.input, next(model.parameters()).device
+    corpus = texts.encode([texts.example_of(text)])
+    (encoded,), (answer,) = corpus, work.answers(model, corpus)
+    target_score, notes = work.head.target_score(answer, target, rather_than), []
+    linear = torch.tensor(encoded.ngrams).unsqueeze(0)
+    if encoded.ngrams and ngrams:
+        part = float(target_score.score(model.ngram_scale.detach().cpu() * linear))
+        notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
+    elif encoded.ngrams:
+        notes.append("scored without the n-grams beside the network")
+        encoded = replace(encoded, ngrams=(0.0,) * len(encoded.ngrams))
+    special = names_of_special(work)
+    first, framed = int(getattr(model, "has_cls", texts.is_framed)), texts.is_framed
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        batch = texts.collate([without(encoded, row) for row in rows.tolist()], [*range(len(rows))], None).to(device)
+        scores: Tensor = target_score.score(work.head.states(model, batch))
+        return scores
+
+    ids, tokenizer = texts.tokens_of(encoded), texts.tokenizer
+    words = Words.of(tokenizer, ids, "text", special, texts.typed_as(texts.example_of(text), encoded))
+    start, end = tokenizer.special[2:]
+    scored = Scored(model, table_of(model), torch.tensor(ids, device=device), score, tokenizer.special.unknown)
+    around = (special[start],) * first, (special[end],) * framed
+    return Explained(scored, words, target_score.name, tuple(notes), around)
+
+
+def without(encoded: Any, row: Sequence[int]) -> Any:
+    """An encoded text without the tokens that are left out in a row of them."""
+    left = iter(row)
+    sentences = ([token for token in islice(left, len(s)) if token != LEFT_OUT] for s in encoded.sentences)
+    return replace(encoded, sentences=[sentence for sentence in sentences if sentence])
+
+
+def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
+    """A number that is attributed to words, as an answer that can be computed again; `score` is its name."""
+    scored = explained.scored
+
+    def number(rows: Tensor, mechanism: str) -> Tensor:
+        return scored.score(scored.model, rows)[:, None, None]
+
+    return NumberAnswer(scored.model, scored.tokens, number, lambda *_: score)
+
+
+def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:
+    """The options of `explain` for the score that tells two texts apart: of the other's answer minus the text's."""
+    answers = work.answers(model, work.input.encode_texts([text, other]))
+    label, other_label = (work.head.labels[int(answer.argmax())] if work.head.labels else None for answer in answers)
+    return {"target": other_label, "rather_than": label if label != other_label else None, "ngrams": False}
+
+
+def names_of_special(work: Any) -> dict[int, str]:
+    """Names of the start and end tokens."""
+    tokenizer = work.input.tokenizer
+    start, end = tokenizer.special[2:]
+    if work.input.is_framed:
+        return {start: tokenizer.token(start), end: tokenizer.token(end)}
+    return {end: "[SEP]", start: "[CLS]"}

@@ -1,4 +1,4 @@
-"""A trained model of any task made of an input and a head, with all that it can do."""
+"""A trained model of any task, with everything it can do: predict, score, look."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def _in_precision(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of a run that computes in the run's `precision`."""
 
     @wraps(method)
-    def call(self: Run, *given: Any, **options: Any) -> Any:
+    def call(self: Run, *args: Any, **options: Any) -> Any:
         first = next(self.model.parameters(), None)
         with nullcontext() if first is None else predicting(self.precision, first.device):
-            return method(self, *given, **options)
+            return method(self, *args, **options)
 
     return call
 
@@ -111,12 +111,12 @@ class Run:
 
     @property
     def input(self) -> Input:
-        """What the model reads."""
+        """The input of the task."""
         return self.task.input
 
     @property
     def head(self) -> Head:
-        """What is compared with its states."""
+        """The head of the task."""
         return self.task.head
 
     @property
@@ -145,8 +145,8 @@ class Run:
 
     def outputs(self, options: Mapping[str, Any]) -> Outputs:
         """The writer of predictions, given the values of the task's flags."""
-        made: Outputs = self.task.task.outputs(self, options)
-        return made
+        outputs: Outputs = self.task.task.outputs(self, options)
+        return outputs
 
     @explains_memory("while predicting", READING)
     @_in_precision
@@ -169,19 +169,19 @@ class Run:
         """
         check_options(options, self.head.keywords)
         examples, single = self.input.questions(given)
-        made = self.predicted(examples, **options)
-        return made[0] if single else Predictions(made, self.head.numbered)
+        predictions = self.predicted(examples, **options)
+        return predictions[0] if single else Predictions(predictions, self.head.numbered)
 
     def predicted(self, examples: Sequence[Any], **options: Any) -> list[Any]:
         """The prediction for each example."""
         if not len(examples):
             return []
         if self.head.writes:
-            return [some[0] for some in _writing_head(self).candidates(self, examples, **options)]
+            return [best[0] for best in _writing_head(self).candidates(self, examples, **options)]
         (answers, encoded), head = self._answers(examples, **options), replace(self.head, **options)
         each = examples if self.input.predicts_from_example else repeat(None, len(examples))
-        made = [head.predict(answer, one, self.input) for answer, one in zip(answers, each, strict=True)]
-        return self.input.finished(head, made, examples, encoded)
+        predictions = [head.predict(answer, example, self.input) for answer, example in zip(answers, each, strict=True)]
+        return self.input.finished(head, predictions, examples, encoded)
 
     def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Any]:
         """The answer to each example, and the examples as numbers."""
@@ -190,35 +190,35 @@ class Run:
             encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded, replace(run.head, **options)))
         together = self.head.together
-        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], encoded
+        return each[0] if len(each) == 1 else [together(answers) for answers in zip(*each, strict=True)], encoded
 
-    def answers(self, given: Sequence[Any]) -> list[Any]:
-        """The head's answer to each of several inputs, of which `predict` makes a prediction."""
-        return self._answers(self.input.questions(given)[0])[0]
+    def answers(self, inputs: Sequence[Any]) -> list[Any]:
+        """The head's raw answer to each of several inputs, from which `predict` makes predictions."""
+        return self._answers(self.input.questions(inputs)[0])[0]
 
     def probabilities(self, given: Sequence[Any]) -> Tensor:
         """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
         return torch.stack(self.answers(given))
 
-    def candidates(self, given: Sequence[Any], num_best: int = 1, **options: Any) -> list[list[Any]]:
+    def candidates(self, inputs: Sequence[Any], num_best: int = 1, **options: Any) -> list[list[Any]]:
         """The `num_best` best texts for each of several inputs, best first, of a run that writes.
 
         Options are `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
         `sampling` (`heed.generation.SamplingOptions`); for a text written for a text `prefix`, and `engine`: "torch",
         or one that the run was exported for ("ctranslate2", "ctranslate2-int8").
         """
-        if isinstance(given, str):
-            raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
-        examples, _ = self.input.questions(given)
+        if isinstance(inputs, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{inputs!r}]")
+        examples, _ = self.input.questions(inputs)
         texts: list[list[Any]] = _writing_head(self).candidates(self, examples, num_best=num_best, **options)
         return texts
 
-    def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
+    def write(self, input: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        pieces: Generator[str, None, Any] = _writing_head(self).grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = _writing_head(self).grow(self, input, *others, **options)
         return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
@@ -227,11 +227,11 @@ class Run:
             raise AttributeError(f"a run of {self.config.task} holds no conversations")
         return self.task.task.chat(self, speaker, **options)
 
-    def rank(self, *given: Any, **options: Any) -> list[Any]:
+    def rank(self, *args: Any, **options: Any) -> list[Any]:
         """Order given outputs by their probability, most probable first; arguments are those of the task."""
         if self.task.task.ranks is None:
             raise AttributeError(f"a run of {self.config.task} ranks nothing")
-        ranked: list[Any] = self.task.task.ranks(self, *given, **options)
+        ranked: list[Any] = self.task.task.ranks(self, *args, **options)
         return ranked
 
     def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[Any]:
@@ -266,9 +266,9 @@ class Run:
         """Write the model for another program; see `heed.exchange.export_translation`."""
         capability(self, "export")
         self._writers.clear()
-        made = self.task.task.export
-        assert made is not None
-        return made(self.folder, self.task, self.model, to, quantization)
+        write = self.task.task.export
+        assert write is not None
+        return write(self.folder, self.task, self.model, to, quantization)
 
     # Examples -------------------------------------------------------------------------------------------------
 
@@ -276,14 +276,14 @@ class Run:
         """The examples of a split of the run's data."""
         return self.task.splits.examples[split]
 
-    def known(self) -> Sequence[Any] | None:
+    def training_examples(self) -> Sequence[Any] | None:
         """The training examples; None if they can no longer be read."""
         try:
             return self.examples("train")
         except DataError:
             return None
 
-    def held(self, data: Any) -> Sequence[Any]:
+    def read_data(self, data: Any) -> Sequence[Any]:
         """Convert Python data, in the forms that `heed.train` takes, to examples; blank ones are left out.
 
         Raises:
@@ -291,9 +291,9 @@ class Run:
         """
         section = without_missing(self.config.data, column_names(data))
         config = self.config.model_copy(update={"data": section})
-        examples = self.task.input.hold(data, "examples", config, Findings.of(self.config.data, strict=True))
-        kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
-        return self.input.scorable(kept, "examples")
+        examples = self.task.input.read_data(data, "examples", config, Findings.of(self.config.data, strict=True))
+        scorable = examples if isinstance(examples, Kept) else [example for example in examples if not example.blank]
+        return self.input.scorable(scorable, "examples")
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files in the format of the run's own data; blank ones are left out."""
@@ -301,7 +301,7 @@ class Run:
         examples = self.input.read_files(files, findings, getattr(self.head, "labels", ()))
         self.reading = findings.lines()
         if not isinstance(examples, Kept) and not self.input.keeps_blank:
-            examples = [one for one in examples if not one.blank]
+            examples = [example for example in examples if not example.blank]
         return self.input.scorable(examples, ", ".join(map(str, files)))
 
     # Scoring --------------------------------------------------------------------------------------------------
@@ -385,19 +385,19 @@ class Run:
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
         """Outcomes of each baseline on examples, by name."""
-        made = {}
+        outcomes = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
                 head: Any = self.head
                 if head.samples:  # of texts, without the measures of tokens
-                    made[name] = head.beside(self, examples, predict)
+                    outcomes[name] = head.beside(self, examples, predict)
                 else:
-                    made[name] = self.outcomes(examples, predict(examples))
-        return made
+                    outcomes[name] = self.outcomes(examples, predict(examples))
+        return outcomes
 
     @cached_property
     def baseline_writers(self) -> Baselines:
-        """What each baseline predicts for examples, by its name."""
+        """The functions that predict examples, by the name of the baseline."""
         return self.task.task.baselines(self)
 
     # Looking --------------------------------------------------------------------------------------------------
@@ -413,8 +413,8 @@ class Run:
         Raises:
             ConfigError, DataError: It is not an input of this run, or it is blank.
         """
-        own = self.looks.readable
-        return readable(text, self.input.pairs) if own is None else own(self.task, text)
+        read = self.looks.readable
+        return readable(text, self.input.pairs) if read is None else read(self.task, text)
 
     @_looking
     def align(self, source: Any, target: Any, **options: Any) -> Any:
@@ -449,11 +449,11 @@ class _WithKeywords:
         method = self._method.__get__(run, kind)
 
         @wraps(method)
-        def call(*given: Any, **options: Any) -> Any:
-            return method(*given, **options)
+        def call(*args: Any, **options: Any) -> Any:
+            return method(*args, **options)
 
         shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
-        parameters = [one for one in shown.parameters.values() if one.kind < only]
+        parameters = [parameter for parameter in shown.parameters.values() if parameter.kind < only]
         parameters += [inspect.Parameter(name, only, default=value) for name, value in run.head.keywords.items()]
         call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
         return call
@@ -482,10 +482,10 @@ def examples_of(run: Run, split: Any) -> Sequence[Any]:
     """The examples that `evaluate` scores; arguments and errors are its."""
     several = isinstance(split, list | tuple)
     files = split if several else [split]
-    if files and all(isinstance(one, Path) or _is_path(one, exists=several) for one in files):
+    if files and all(isinstance(item, Path) or _is_path(item, exists=several) for item in files):
         return run.read(files)
     if not isinstance(split, str):
-        return run.held(split)
+        return run.read_data(split)
     splits = run.task.split_names
     if split not in splits:
         hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
@@ -528,12 +528,12 @@ def _is_path(value: Any, exists: bool) -> bool:
     return bool(named) and (not exists or os.path.exists(value))
 
 
-def check_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def check_options(options: Mapping[str, Any], keywords: Mapping[str, Any]) -> None:
     """Refuse keywords that `predict` does not have.
 
     Raises:
         UnknownKeywordError: The message names the nearest keyword.
     """
-    for name in options.keys() - known:
-        near = suggest(name, known) if known else "; this task has no options"
+    for name in options.keys() - keywords:
+        near = suggest(name, keywords) if keywords else "; this task has no options"
         raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")

@@ -1,4 +1,4 @@
-"""The work of a run: a task with its data, settled, as the training loop sees it; the same class for every task."""
+"""A task as a value, and `Work`: a task with its data and settled configuration, as the training loop uses it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, Ta
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.data_files import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.predictions import TextOutputs
-from heed.tasks.base.rates import groups_of
 from heed.tasks.base.report import counted
 from heed.tasks.base.transfer import (
     END_TOKEN,
@@ -41,6 +40,7 @@ from heed.tasks.base.transfer import (
     Parent,
     Started,
     from_data,
+    groups_of,
     is_fine_tuning,
     with_parents,
 )
@@ -69,7 +69,7 @@ class Looks:
     contrast: Callable[..., dict[str, Any]] | None = None
     """The options of `explain` for the score that tells two texts apart."""
     lens: Callable[..., Any] | None = None
-    """What the logit lens reads."""
+    """The tokens and labels that the logit lens reads."""
     look: Callable[..., Any] | None = None
     """`run.look` of an input that is not a text."""
     attribute: Callable[..., Any] | None = None
@@ -77,16 +77,16 @@ class Looks:
     whole_words: bool = False
     """True if maps show whole words only when asked to."""
     readable: Callable[..., Any] | None = None
-    """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
+    """Converts the argument of a look to its input, given the work, if it is not a text or a pair of texts."""
 
 
 _ALWAYS = ("outputs", "ensemble")
-"""Capabilities that every task has, unless it says that it cannot."""
+"""Capabilities of every task, except those in `cannot`."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task: an input, a head, and what is special to it."""
+    """A task: an input, a head, and functions special to it."""
 
     name: str
     input: Input
@@ -95,9 +95,9 @@ class Task:
     baselines: Callable[[Any], Baselines] = lambda run: {}
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
-    """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
+    """Settles fields that need trials, or the parent run, before the model of a new run is settled."""
     defaults: Callable[[Any, Work], Any] | None = None
-    """From a settled configuration to one with what suits this task, for fields that the user did not give."""
+    """Returns a settled configuration with the task's defaults for fields that the user did not set."""
     enough_updates: int = 1_000
     """Updates that a model trained from scratch needs to be of use."""
     most_updates: Callable[[Work], int] | None = None
@@ -117,7 +117,7 @@ class Task:
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs, if it is not `Examiner`."""
     before: Callable[[Any], Any] | None = None
-    """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
+    """Returns the user's configuration with the fields that follow from it alone, or from a parent run."""
     aligns: Callable[..., Any] | None = None
     """`run.align`: links the words of a source with those of a target; the run is its first argument."""
     ranks: Callable[..., Any] | None = None
@@ -133,7 +133,7 @@ class Task:
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
     summary: str = ""
-    """What it does, in a line; for a task without a specification of its own."""
+    """One line on the task, if it has no specification of its own."""
     sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
     """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
@@ -164,23 +164,23 @@ class Task:
                 EvaluationConfig(),
             ),
         }
-        own = {"use_attribute_docstrings": False}
-        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=own, **fields)
+        class_settings = {"use_attribute_docstrings": False}
+        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=class_settings, **fields)
 
     @cached_property
     def head_class(self) -> type[Section]:
-        """The fields in the `model` section besides those of the body."""
+        """The fields of the `model` section besides the fields of the body."""
         return self.head.options
 
     @property
     def size_fields(self) -> Mapping[str, str]:
         """Kind of row -> the field of `model` that counts such rows."""
-        return {kind: one.field for part in (self.input, self.head) for kind, one in part.sized.items()}
+        return {kind: sized.field for part in (self.input, self.head) for kind, sized in part.sized.items()}
 
     @property
     def alternatives(self) -> Mapping[str, tuple[str, ...]]:
         """Kind of row -> its possible names in another task, best first."""
-        return {kind: one.alike for part in (self.input, self.head) for kind, one in part.sized.items() if one.alike}
+        return {kind: s.alike for part in (self.input, self.head) for kind, s in part.sized.items() if s.alike}
 
     def examiner_class(self) -> type[Any]:
         """The class that compares its runs."""
@@ -202,8 +202,8 @@ class Task:
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
-    def prepare(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
-        """Read the data, or take the `given` examples, learn from them, settle the configuration.
+    def prepare(self, config: Any, examples: Mapping[str, Sequence[Any]] | None = None) -> Work:
+        """Read the data, or take the `examples`, learn from them, settle the configuration.
 
         Raises:
             ConfigError, DataError: The configuration or the data cannot be used.
@@ -216,7 +216,7 @@ class Task:
             )
         config = config if self.before is None else self.before(config)
         config, parent, tokens = with_parents(config, self)
-        splits = self.read_splits(config, given)
+        splits = self.read_splits(config, examples)
         config, input = self.input.learn(config, splits, tokens)
         config, head = self.head.learn(config, splits)
         work = Work(self, config, input, head, splits)
@@ -236,15 +236,15 @@ class Task:
         """The work of a run folder; its data is opened only when asked for."""
         return Work(self, config, self.input.restore(config, folder), self.head.restore(config, folder), None)
 
-    def resume(self, config: Any, folder: Path, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
-        """The work of a resumed run, with what it had learned when it began."""
+    def resume(self, config: Any, folder: Path, examples: Mapping[str, Sequence[Any]] | None = None) -> Work:
+        """The work of a resumed run, with the tokenizers and labels of its beginning."""
         work = self.restore(config, folder)
-        work.given = given
+        work.passed_examples = examples
         work.input.leave_out(work)
         return work
 
     def read_splits(
-        self, config: Any, given: Mapping[str, Sequence[Any]] | None = None, input: Input | None = None
+        self, config: Any, examples: Mapping[str, Sequence[Any]] | None = None, input: Input | None = None
     ) -> Splits[Any]:
         """The splits of a configuration, with only `training.train_size` training examples if that is set.
 
@@ -256,11 +256,11 @@ class Task:
         """
         refuse_pipes(config)
         refuse_pictures(config)
-        splits = (input or self.input).open(config, given)
+        splits = (input or self.input).open(config, examples)
         size = config.training.train_size
         return splits if size is None else take_subset(splits, size, config.training.seed)
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         """Convert Python data to examples: a data frame, a list, a dict of columns.
 
         Args:
@@ -272,7 +272,7 @@ class Task:
         Raises:
             DataError: The data cannot be used; the message names the place, the value and what would be right.
         """
-        return self.input.hold(data, split, config, findings)
+        return self.input.read_data(data, split, config, findings)
 
 
 def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
@@ -281,9 +281,9 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
         section, _, field = name.partition(".")
         part = getattr(config, section)
         fields = type(part).model_fields
-        for one in fields.keys() & {field} if field else fields:
-            if (value := getattr(part, one)) != fields[one].default:
-                what = f"{section}.{one.rstrip('_')} is {str(value).lower() if isinstance(value, bool) else value}"
+        for option in fields.keys() & {field} if field else fields:
+            if (value := getattr(part, option)) != fields[option].default:
+                what = f"{section}.{option.rstrip('_')} is {str(value).lower() if isinstance(value, bool) else value}"
                 raise ConfigError(f"{what}, which does not apply to {config.task}; remove it")
 
 
@@ -293,12 +293,12 @@ class Work(Trainable):
     patience = 3
     is_trial = False
     """True for a copy whose updates are measured."""
-    given: Mapping[str, Sequence[Any]] | None = None
+    passed_examples: Mapping[str, Sequence[Any]] | None = None
     """The examples that were passed in Python, by split."""
     input: Input
-    """What the model reads, with what was learned."""
+    """The input, with its learned state."""
     head: Head
-    """What is compared with its states, with what was learned."""
+    """The head, with its learned state."""
     parent: Parent | None = None
     """The run that `model.from` names."""
     grown_kinds: tuple[str, ...] = ()
@@ -330,8 +330,8 @@ class Work(Trainable):
         self.head = self.head.fitted(self)
         self.targets = self.head.targets  # type: ignore[misc]
         self.input = self.input.fitted(self)
-        for kept in (self._truths, self._costs, self._passes):
-            kept.clear()
+        for cache in (self._truths, self._costs, self._passes):
+            cache.clear()
         if not self.input.is_encoded_once:
             self._encoded.clear()
 
@@ -384,8 +384,9 @@ class Work(Trainable):
         if config.model.size == "auto":
             whys["size"] = self.input.size_reason or f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**config.model.settings}
-        own = self.body_class.config_class.model_fields.keys()
-        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+        body_fields = self.body_class.config_class.model_fields.keys()
+        attends = {"attention_dropout", "num_heads"} <= body_fields
+        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and attends:
             if "attention_dropout" not in fields:
                 whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
@@ -399,15 +400,15 @@ class Work(Trainable):
 
     @property
     def model_defaults(self) -> dict[str, Any]:
-        """The settled `model` section as it would be if only its name and size were given."""
+        """The settled `model` section if only its name and size were set."""
         model, options = self._model_of(self.config.model.size, {}, {})
         return {**model.model_dump(), **options}
 
     def _model_of(
-        self, size: str, given: Mapping[str, Any], whys: dict[str, str]
+        self, size: str, configured: Mapping[str, Any], whys: dict[str, str]
     ) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
-        fields = {**given}
+        """The fields of the body and of the parts for a size and the configured fields; adds reasons to `whys`."""
+        fields = {**configured}
         counts = {name: self.rows[kind].unit or kind for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
             from_data(fields, name, self.rows[kind].size, counts[name])
@@ -416,15 +417,15 @@ class Work(Trainable):
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, options = model_and_head(self.body_class, self.head.options, size, fields)
-        made = self.head.settled(options, fields, self)
-        of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
-        for name in [name for name in fields | made if name in of_data - given.keys()]:
+        head_fields = self.head.settled(options, fields, self)
+        of_data = {*fields, *(name for name, value in head_fields.items() if value != getattr(options, name, value))}
+        for name in [name for name in fields | head_fields if name in of_data - configured.keys()]:
             whys[name] = f"number of {counts[name]}" if name in counts else "suits the data and the model"
-        return model, made
+        return model, head_fields
 
     @property
     def size(self) -> str:
-        """The named size of the model, or that which "auto" stands for."""
+        """The named size of the model, with "auto" resolved."""
         size: str = self.config.model.size
         return self.input.size(self) if size == "auto" else size
 
@@ -438,11 +439,11 @@ class Work(Trainable):
             DataError: A file cannot be read, is not a regular file, or was not packed with the run.
         """
         if self._splits is None:
-            if self.folder is not None and self.given is None:
+            if self.folder is not None and self.passed_examples is None:
                 refuse_left_behind(self.config)
                 for line in changed_files(self.config, self.folder):
                     warn(line, HeedWarning, stacklevel=2)
-            self._splits = self.task.read_splits(self.config, self.given, self.input)
+            self._splits = self.task.read_splits(self.config, self.passed_examples, self.input)
         return self._splits
 
     @property
@@ -458,11 +459,11 @@ class Work(Trainable):
     def encoded(self, split: str) -> Sequence[Any]:
         """The examples of a split, or of a further corpus, as numbers."""
         if split not in self._encoded:
-            extra, further = self.splits.extra.get(split), dict[str, Any]()
+            extra, options = self.splits.extra.get(split), dict[str, Any]()
             examples = self.splits.examples[split] if extra is None else extra.examples
             if extra is not None:
-                further = {"tag": extra.tag, **({"languages": extra.languages} if any(extra.languages) else {})}
-            self._encoded[split] = self.input.encode(examples, split, **further)
+                options = {"tag": extra.tag, **({"languages": extra.languages} if any(extra.languages) else {})}
+            self._encoded[split] = self.input.encode(examples, split, **options)
         return self._encoded[split]
 
     def keep(self, split: str, numbers: NDArray[np.int64], rule: str) -> None:
@@ -472,7 +473,7 @@ class Work(Trainable):
         self.splits.keep(split, numbers, rule)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What a function makes, made once."""
+        """The result of a function, computed once."""
         if name not in self._once:
             self._once[name] = make()
         return self._once[name]
@@ -508,7 +509,7 @@ class Work(Trainable):
 
     @property
     def notes(self) -> str:
-        """Remarks on what was read, kept and left out."""
+        """Remarks on the examples read, kept and left out."""
         return "\n".join([self.splits.notes, *self.input.notes(self), *self.head.notes(self)])
 
     def overview(self) -> str:
@@ -544,9 +545,9 @@ class Work(Trainable):
     @property
     def sizes(self) -> Mapping[str, str]:
         """Kind of row -> the field of the configured model that counts such rows."""
-        own = self.body_class.config_class.model_fields
+        body_fields = self.body_class.config_class.model_fields
         counting = {kind: rows.field for kind, rows in self.rows.items() if rows.field}
-        return {kind: name for kind, name in {**self.task.size_fields, **counting}.items() if name in own}
+        return {kind: name for kind, name in {**self.task.size_fields, **counting}.items() if name in body_fields}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         """The tokenizers, by the kind of row that their tokens name."""
@@ -575,8 +576,8 @@ class Work(Trainable):
     def start(self, model: Any) -> dict[str, Started]:
         """Initialise a new model; returns descriptions of the initial values, by name, for the report."""
         before = self.input.start(model, self)
-        taken = {} if self.parent is None else {"parent": self.parent.give(model, self)}
-        return {**before, **taken, **self.started}
+        inherited = {} if self.parent is None else {"parent": self.parent.copy_into(model, self)}
+        return {**before, **inherited, **self.started}
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -593,9 +594,9 @@ class Work(Trainable):
 
     def _pass(self, epoch: int) -> Pass:
         if epoch not in self._passes:
-            before = {n: held for n, held in self._passes.items() if n == epoch - 1}  # batches may be made ahead
-            made = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
-            self._passes = before | {epoch: made}
+            before = {n: plan for n, plan in self._passes.items() if n == epoch - 1}  # batches may be made ahead
+            plan = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
+            self._passes = before | {epoch: plan}
         return self._passes[epoch]
 
     def collate(self, indices: list[int], epoch: int = 0) -> Batch:
@@ -652,11 +653,11 @@ class Work(Trainable):
         return None if self.task.most_updates is None else self.task.most_updates(self)
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes that scoring takes, of what libraries take that it imports, too."""
+        """Bytes that scoring takes, including libraries that it imports."""
         return self.head.scoring_memory(self, model, activations)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
+        """The validation examples, or items that belong to them, that `validate` scores: `valid_share` of them."""
         return evenly(examples, math.ceil(self.valid_share * len(examples)))
 
     def validate(self, model: Any) -> dict[str, float]:
@@ -671,11 +672,11 @@ class Work(Trainable):
             judged = self.head.judge(model, states, batch).tolist()
             return list(zip(judged, self.head.decode(model, states, batch), strict=True))
 
-        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
-        nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
+        scores = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
+        nats, _, count = np.array([judged for judged, _ in scores]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
         predictions = [
-            self.head.predict(answer, one, self.input) for (_, answer), one in zip(some, chosen, strict=True)
+            self.head.predict(answer, example, self.input) for (_, answer), example in zip(scores, chosen, strict=True)
         ]
         return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
@@ -683,9 +684,9 @@ class Work(Trainable):
 
     @property
     def at_once(self) -> int:
-        """Positions of a scoring batch; where texts are written, or from a GPU's batch on, those of training."""
-        most: int = getattr(self.config.training, self.input.batch_field)
-        return most if self.head.samples else max(most, min(4 * most, GPU_BATCH))
+        """Positions of a scoring batch; the size of a training batch if texts are written, or if that fills a GPU."""
+        size: int = getattr(self.config.training, self.input.batch_field)
+        return size if self.head.samples else max(size, min(4 * size, GPU_BATCH))
 
     @torch.no_grad()
     def scored(
@@ -702,9 +703,9 @@ class Work(Trainable):
         """
         device = next(model.eval().parameters()).device
         chosen = range(len(encoded)) if numbers is None else numbers
-        some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
+        subset = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, self.at_once):
+        for places in self.input.scoring(subset, self.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:
@@ -715,9 +716,9 @@ class Work(Trainable):
                     results[place] = result
         return results
 
-    def batch_of(self, given: Sequence[Any]) -> Batch:
+    def batch_of(self, inputs: Sequence[Any]) -> Batch:
         """The batch of several inputs, as `predict` takes them."""
-        encoded = self.input.encode(self.input.questions(given)[0])
+        encoded = self.input.encode(self.input.questions(inputs)[0])
         return self.input.collate(encoded, [*range(len(encoded))], None)
 
     def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:

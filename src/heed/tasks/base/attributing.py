@@ -1,4 +1,4 @@
-"""What a text adds to a score: attributions of words, states put in from another text, the logit lens, the beam.
+"""Explaining a score of a text: attributions of words, activation patching, the logit lens, the beam search.
 
 A task says by `explain` which score is attributed to which words, and by `contrast` which one distinguishes two texts;
 `watch/attribution.py` and `watch/patching.py` compute.
@@ -33,7 +33,7 @@ from heed.watch.patching import Patching, after_each_block, sites_of
 from heed.watch.trace import edit, trace
 
 REPLACED = ("deleted", "unknown", "mean")
-"""What leave-one-out does with a word."""
+"""Treatments of a word in leave-one-out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,9 @@ class Explained:
     scored: Scored
     words: Words  # of the tokens of `scored`
     name: str  # of the score: "the logit of 'pos'"
-    notes: tuple[str, ...] = ()  # what was held fixed
+    notes: tuple[str, ...] = ()  # on what is held fixed
     around: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # names of tokens that the model adds before and after
-    deleting: tuple[str, ...] = ()  # the notes where words are deleted, if they are others
+    deleting: tuple[str, ...] = ()  # the notes if words are deleted, where they differ
 
 
 class Attributed(ShownLook):
@@ -150,7 +150,7 @@ def attribute(
 
 
 def table_of(model: nn.Module) -> str:
-    """The name of the parameter that has the vectors of the tokens that a model reads first: those of its source."""
+    """The name of the parameter with the embeddings of the tokens that a model reads first: those of its source."""
     names = ("source_embedding", "inputs.embedding", "embedding")
     modules = dict(model.named_modules(remove_duplicate=False))
     return next(f"{prefix}{name}.weight" for prefix in ("", "body.") for name in names if f"{prefix}{name}" in modules)
@@ -197,8 +197,8 @@ def token_named(tokenizer: TextTokenizer, text: str) -> int:
     return ids[0]
 
 
-_LEAST, _SMALL = 1e-4, 0.05
-"""Smallest difference of two scores of which shares are computed, and the one below which a note calls it small."""
+_MIN_DIFFERENCE, _SMALL = 1e-4, 0.05
+"""Smallest difference of two scores whose shares are computed, and the limit below which a note calls it small."""
 _PATCHED = (
     "Share of the difference that comes back when the states of one layer, at one position, are those of the other "
     "text (0: the score stays; 1: it is that of the other text); all that follows is computed anew. First row: the "
@@ -244,21 +244,22 @@ def patch(
     if rather_than is not None and target is None:
         raise ConfigError("--rather-than needs --for, the score that it is compared with")
     with edit(run.model, *edits_of(edits)):
-        asked = run.looks.contrast(run.task, run.model, text, other)
+        target_options = run.looks.contrast(run.task, run.model, text, other)
         if target is not None:
-            asked |= {"target": target, "rather_than": rather_than}
-        explained, there = (run.looks.explain(run.task, run.model, read, **asked) for read in (text, other))
-        _check_lengths(explained, there)
-        scores = _patched_scores(run, explained, there)
+            target_options |= {"target": target, "rather_than": rather_than}
+        both = [run.looks.explain(run.task, run.model, read, **target_options) for read in (text, other)]
+        _check_lengths(*both)
+        scores = _patched_scores(run, *both)
+    explained = both[0]
     notes = [f"score: {explained.name}; {scores.text:.4f} of the text, {scores.other:.4f} of the other"]
     notes += explained.notes
     difference = scores.other - scores.text
-    if abs(difference) < _LEAST:
+    if abs(difference) < _MIN_DIFFERENCE:
         raise ConfigError(f"{notes[0]}: the scores are equal, so no share can be computed; choose another with --for")
     if abs(difference) < _SMALL:
         notes.append("a small difference: shares of it say little about the model")
     first, last = explained.around
-    words, pairs = explained.words.axis, zip(explained.words.axis.labels, there.words.axis.labels, strict=True)
+    words, pairs = explained.words.axis, zip(*(each.words.axis.labels for each in both), strict=True)
     labels = (*first, *(a if a == b else f"{a}/{b}" for a, b in pairs), *last)
     rows = Axis("layers", "layer", (plural(words.kind), *(f"layer {number}" for number in scores.layers)))
     grid = Map(
@@ -286,12 +287,12 @@ class _Scores(NamedTuple):
     patched: Tensor  # `(1 + layers, positions)`: with the tokens of each position replaced, then the states of a layer
 
 
-def _patched_scores(run: Any, explained: Explained, there: Explained) -> _Scores:
-    scored, tokens, others = explained.scored, explained.scored.tokens, there.scored.tokens
+def _patched_scores(run: Any, explained: Explained, other: Explained) -> _Scores:
+    scored, tokens, others = explained.scored, explained.scored.tokens, other.scored.tokens
     before, after = map(len, explained.around)
     length, device = before + len(tokens) + after, tokens.device
     with torch.no_grad(), trace(run.model) as seen:
-        score_there = float(there.scored.of_tokens(others.unsqueeze(0)))
+        score_there = float(other.scored.of_tokens(others.unsqueeze(0)))
         if isinstance(run.model, PairDecoder):  # only states of the source have its positions
             seen.tensor_records.clear()
             seen.gate_records.clear()
@@ -315,9 +316,9 @@ def _patched_scores(run: Any, explained: Explained, there: Explained) -> _Scores
     same = tokens.expand(len(spans), -1)
     for _, sites in sorted(layers.items()):
         scores = []
-        for some, at in zip(same.split(scored.at_once), places.split(scored.at_once), strict=True):
+        for rows_of_batch, at in zip(same.split(scored.at_once), places.split(scored.at_once), strict=True):
             with Patching(run.model, sites, at):
-                scores.append(scored.of_tokens(some))
+                scores.append(scored.of_tokens(rows_of_batch))
         rows.append(torch.cat(scores))
     score = float(scored.of_tokens(tokens.unsqueeze(0)))
     return _Scores(score, score_there, sorted(layers), torch.stack(rows).double().cpu())
@@ -355,18 +356,18 @@ def _grid(title: str, grid: Map, notes: Sequence[str], text: str, other: str = "
     return ShownLook(Look(title, text, other, (grid,), (), (), tuple(notes), names=names), steps=False)
 
 
-def _check_lengths(own: Explained, there: Explained) -> None:
-    counts = [len(one.scored.tokens) for one in (own, there)]
+def _check_lengths(explained: Explained, other: Explained) -> None:
+    counts = [len(each.scored.tokens) for each in (explained, other)]
     if counts[0] != counts[1]:
         raise ConfigError(
             f"the text has {counts[0]} tokens and the other {counts[1]}; states are exchanged position by position, so "
             "the numbers must be equal"
         )
-    for n, (one, another) in enumerate(zip(own.words.tokens, there.words.tokens, strict=False)):
-        if one != another:
+    for n, (word, other_word) in enumerate(zip(explained.words.tokens, other.words.tokens, strict=False)):
+        if word != other_word:
             raise ConfigError(
-                f"word {n + 1} of the text, {own.words.axis.labels[n]!r}, has {len(one)} tokens, but "
-                f"{there.words.axis.labels[n]!r} of the other has {len(another)}; states are exchanged word by word"
+                f"word {n + 1} of the text, {explained.words.axis.labels[n]!r}, has {len(word)} tokens, but "
+                f"{other.words.axis.labels[n]!r} of the other has {len(other_word)}; states are exchanged word by word"
             )
 
 

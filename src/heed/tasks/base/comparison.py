@@ -72,13 +72,13 @@ class Examiner:
         return sum(map(len, run.tokenizer.encode_all(self.sources)))
 
     @property
-    def known(self) -> Any:
-        """What `Head.outcomes` must know of all runs."""
+    def shared_facts(self) -> Any:
+        """Facts on all runs that `Head.outcomes` needs."""
         return None
 
     def outcomes(self, run: Any, outputs: Sequence[Any]) -> Outcomes:
         """The outputs for all examples with the measures of the task, the most important first."""
-        return run.outcomes(self.examples, outputs, self.known)  # type: ignore[no-any-return]
+        return run.outcomes(self.examples, outputs, self.shared_facts)  # type: ignore[no-any-return]
 
     def source_html(self, index: int) -> Markup:
         """A source as HTML."""
@@ -102,7 +102,7 @@ class LabelExaminer(Examiner):
         super().__init__(runs, examples)
 
     @property
-    def known(self) -> tuple[list[str], bool] | None:
+    def shared_facts(self) -> tuple[list[str], bool] | None:
         heads = [run.head for run in self.runs]
         if heads[0].is_number:
             return None

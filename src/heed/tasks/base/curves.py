@@ -76,8 +76,8 @@ class Log:
     def validated(self, x: str, name: str) -> tuple[Point, ...]:
         """Points of a curve: a score at each validation."""
         places = self.places(x)
-        found = ((event["step"], event[name]) for event in self.validations if name in event)
-        return _finite((places[step], float(value)) for step, value in found if step in places)
+        scores = ((event["step"], event[name]) for event in self.validations if name in event)
+        return _finite((places[step], float(value)) for step, value in scores if step in places)
 
     def best(self, select_by: str) -> dict[str, Any] | None:
         """The best validation; the first of equal ones."""
@@ -107,7 +107,7 @@ def _speed(part: Sequence[dict[str, Any]]) -> float:
     return len(part) / max(1e-9, float(sum(event["seconds"] for event in part)))
 
 
-def _said(name: str) -> str:
+def _readable(name: str) -> str:
     return name.replace("_", " ")
 
 
@@ -140,7 +140,7 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
     mark = None if best is None else (float(best["step"]), "kept" if finished else "best so far")
     training = [Line("training", log.binned(_UPDATE, _loss), 0)]
     training += [
-        Line(_said(name).removeprefix("loss."), log.binned(_UPDATE, _part_of(name)), 2 + i)
+        Line(_readable(name).removeprefix("loss."), log.binned(_UPDATE, _part_of(name)), 2 + i)
         for i, name in enumerate(n for n in log.updates[-1] if n.startswith("loss."))
     ]
     validated = [Line("validation", log.validated(_UPDATE, "loss"), 1, dots=True)]
@@ -167,15 +167,15 @@ def _panels(
     scores = dict.fromkeys(name for *_, log in logs for name in log.scores)
     for name in sorted(scores, key=lambda name: name != select_by):
         lines = (Line(label, log.validated(x, name), color + further, dots=True) for label, color, log in logs)
-        yield Panel(_said(name), tuple(lines), mark)
+        yield Panel(_readable(name), tuple(lines), mark)
     for title, value in (("learning rate", _rate), ("updates per second", _speed)):
         yield Panel(title, tuple(Line(label, log.binned(x, value), color) for label, color, log in logs), whole=True)
 
 
 def _filled(panels: Iterable[Panel]) -> tuple[Panel, ...]:
     """The panels and lines that have points."""
-    kept = (replace(panel, lines=tuple(line for line in panel.lines if line.points)) for panel in panels)
-    return tuple(panel for panel in kept if panel.lines)
+    filled = (replace(panel, lines=tuple(line for line in panel.lines if line.points)) for panel in panels)
+    return tuple(panel for panel in filled if panel.lines)
 
 
 def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | None) -> Iterator[str]:
@@ -187,7 +187,7 @@ def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | Non
     yield f"{counted(done, 'update')} in {seconds:,.1f} s of training, {count}{ended}"
     if best is not None:
         names = dict.fromkeys((config.evaluation.select_by, "loss"))
-        scores = ", ".join(f"{_said(name)} {best[name]:.4g}" for name in names if name in best)
+        scores = ", ".join(f"{_readable(name)} {best[name]:.4g}" for name in names if name in best)
         where = f"update {best['step']}"
         if not (finished and "kept" in training):
             yield f"best validation so far: {where} ({scores})"

@@ -35,7 +35,7 @@ def refuse_pipes(config: RunConfig) -> None:
 def refuse_left_behind(config: RunConfig) -> None:
     """Refuse to look for the data of a packed run, which knows only the names of its files, unless they are here."""
     paths = () if config.data.origin == "hub" else data_files(config)
-    if path := next((one for one in paths if not os.path.isabs(one) and not os.path.exists(one)), None):
+    if path := next((name for name in paths if not os.path.isabs(name) and not os.path.exists(name)), None):
         what = f"no file '{path}' in this folder: a packed run does not contain its data"
         raise DataError(f"{what}; copy it here, or give files, as in heed evaluate RUN FILE")
 
@@ -63,29 +63,29 @@ def changed_files(config: RunConfig, folder: Path) -> list[str]:
     """
     try:
         before = read_object(folder / DATA)["files"]
-        known = {path: {name: v for name, v in digest.items() if name != "field"} for path, digest in before.items()}
+        digests = {path: {name: v for name, v in digest.items() if name != "field"} for path, digest in before.items()}
     except MissingFileError:
         return []
     except (RunError, KeyError, AttributeError):
         return [f"{folder / DATA} is damaged, so changes to the data since the run began cannot be detected"]
     return [
-        f"{field}: '{path}' has changed since the run began: {_difference(known[path], digest)}"
+        f"{field}: '{path}' has changed since the run began: {_difference(digests[path], digest)}"
         for path, field, digest in _digests(config)
-        if known.get(path, digest) != digest
+        if digests.get(path, digest) != digest
     ]
 
 
 def _digests(config: RunConfig) -> list[tuple[str, str, dict[str, Any]]]:
     """The path, field and digest of every data file that can be read."""
-    made = ((path, field, digest_of(Path(path))) for path, field in data_files(config).items())
+    digests = ((path, field, digest_of(Path(path))) for path, field in data_files(config).items())
     # The folder that `data.folder` names may have much else in it, such as runs.
-    return [(path, field, digest) for path, field, digest in made if digest is not None and field != "data.folder"]
+    return [(path, field, digest) for path, field, digest in digests if digest is not None and field != "data.folder"]
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     for unit in ("files", "bytes"):
         if before.get(unit) != now.get(unit):
-            old, new = (f"{one[unit]:,}" if isinstance(one.get(unit), int) else "no" for one in (before, now))
+            old, new = (f"{digest[unit]:,}" if isinstance(digest.get(unit), int) else "no" for digest in (before, now))
             return f"it had {old} {unit} and now has {new}"
     return "it has the same number of bytes, but different content"
 

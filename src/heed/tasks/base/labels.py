@@ -1,4 +1,4 @@
-"""Labels: names and counts, weights and loss, predictions and outcomes; what every task that gives labels shares."""
+"""Labels, for every task that predicts them: counts, warnings, predictions and outcomes."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def answer_of_labels(
         return outputs.unsqueeze(1)
 
     def named(output: int, number: int) -> str:
-        said = ("" if number else "not ") + head.labels[output] if head.several else head.labels[number]
-        return f'label "{visible(said)}"'
+        label = ("" if number else "not ") + head.labels[output] if head.several else head.labels[number]
+        return f'label "{visible(label)}"'
 
     return Answer(model, tokens, logits, named, **words)
 
 
 _SHOWN = 8
 """Most labels that a line lists."""
-_MOST = 0.7
+_DOMINANT = 0.7
 """Share of the examples above which a warning says that most have one label."""
 _RARE = 5
 """A warning names labels with fewer examples."""
-MOST_ERRORS = 100
+MAX_ERRORS = 100
 """Most wrong examples that a report keeps."""
 
 
@@ -83,12 +83,12 @@ class LabelPrediction(Prediction):
         label = list(self.labels) if self.several else self.label
         return {"label": label, "probability": self.probability, "probabilities": self.probabilities}
 
-    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def lines(self, text: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         """`label TAB probability`; with --nbest, lines `probability TAB label`; with --sort, also the text."""
         if options.get("sort"):
-            return ("\t".join([f"{self.uncertainty:.4f}", in_line(self.label), one_line(given)]),)
-        if (most := options.get("nbest", 1)) > 1:
-            return tuple(f"{probability:.4f}\t{in_line(label)}" for label, probability in self.ranked[:most]) or ("",)
+            return ("\t".join([f"{self.uncertainty:.4f}", in_line(self.label), one_line(text)]),)
+        if (num_best := options.get("nbest", 1)) > 1:
+            return tuple(f"{p:.4f}\t{in_line(label)}" for label, p in self.ranked[:num_best]) or ("",)
         return (f"{in_line(self.label)}\t{self.probability:.4f}" if self.probabilities else "",)
 
     @property
@@ -108,14 +108,14 @@ def check_labels(labels: Sequence[str]) -> None:
         DataError: There are fewer than two labels.
     """
     if len(labels) < 2:
-        found = f"every training example has the label '{labels[0]}'" if labels else "no training example has a label"
-        raise DataError(f"{found}; training needs at least two different labels")
+        problem = f"every training example has the label '{labels[0]}'" if labels else "no training example has a label"
+        raise DataError(f"{problem}; training needs at least two different labels")
 
 
 def spelling_lines(counts: Mapping[str, int]) -> list[str]:
     """Warnings of labels that differ only in spelling, by the count of each label."""
     groups = (" and ".join(f"'{label}' ({group[label]:,})" for label in sorted(group)) for group in spelt_alike(counts))
-    return [f"warning: labels that differ only in spelling are read as different labels: {one}" for one in groups]
+    return [f"warning: labels that differ only in spelling are read as different labels: {group}" for group in groups]
 
 
 def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str]:
@@ -126,11 +126,11 @@ def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str
     ranked = [(escaped(label), count) for label, count in sorted(counts.items(), key=lambda item: -item[1])]
     total = sum(counts.values())
     first = ", ".join(f"{label} {count:,}" for label, count in ranked[:_SHOWN])
-    rest = f", ... ({len(ranked):,} labels, the rarest {ranked[-1][0]} {ranked[-1][1]:,})" if ranked[_SHOWN:] else ""
-    lines = [f"train: labels by count: {first}{rest}", *spelling_lines(counts)]
-    label, most = ranked[0]
-    if most > max(_MOST, 1.5 / len(ranked)) * total:
-        what = f"{most / total:.0%} of the training {unit}s have the label '{label}'"
+    more = f", ... ({len(ranked):,} labels, the rarest {ranked[-1][0]} {ranked[-1][1]:,})" if ranked[_SHOWN:] else ""
+    lines = [f"train: labels by count: {first}{more}", *spelling_lines(counts)]
+    label, largest = ranked[0]
+    if largest > max(_DOMINANT, 1.5 / len(ranked)) * total:
+        what = f"{largest / total:.0%} of the training {unit}s have the label '{label}'"
         lines.append(f"warning: {what}: always predicting it would score as much; look at macro F1{fix}")
     rare = [label for label, count in ranked if 0 < count < _RARE]
     if rare and total >= _RARE * 10:
@@ -152,34 +152,34 @@ def outcomes_of(
 
     `several`: an example may have several labels, or none; `place` returns the origin and the content of an example.
     """
-    right = np.array([[label in those for label in labels] for those in true])
-    said = np.array([[label in output.labels for label in labels] for output in outputs])
+    right = np.array([[label in names for label in labels] for names in true])
+    predicted = np.array([[label in output.labels for label in labels] for output in outputs])
     # In the model's own precision, so that a comparison bins the same numbers as a report.
     sure = np.array([[o.probabilities.get(label, 0.0) for label in labels] for o in outputs], dtype=np.float32)
-    outcomes = label_outcomes([",".join(label_order(o.labels)) for o in outputs], right, said, sure, labels, several)
-    wrong = sorted(np.flatnonzero((right != said).any(1)).tolist(), key=lambda i: -outputs[i].probability)
+    texts = [",".join(label_order(output.labels)) for output in outputs]
+    outcomes = label_outcomes(texts, right, predicted, sure, labels, several)
+    wrong = sorted(np.flatnonzero((right != predicted).any(1)).tolist(), key=lambda i: -outputs[i].probability)
     outcomes.details["errors"] = [
-        {**place(i), "true": ",".join(true[i]), "predicted": one.label, "probability": one.probability}
-        for i in wrong[:MOST_ERRORS]
-        for one in [outputs[i]]
+        {**place(i), "true": ",".join(true[i]), "predicted": output.label, "probability": output.probability}
+        for i, output in ((i, outputs[i]) for i in wrong[:MAX_ERRORS])
     ]
     return outcomes
 
 
 def nats_of(head: Any, predictions: Sequence[Any], examples: Sequence[Any]) -> list[float] | None:
-    """What each prediction of one label costs, in nats; None of other heads."""
+    """The loss of each prediction of one label, in nats; None for other heads."""
     if head.per_token or not getattr(head, "labels", ()) or head.several:
         return None
     both = zip(predictions, head.truths(examples), strict=True)
-    return [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in both]
+    return [-math.log(max(prediction.probabilities.get(label, 0.0), 1e-30)) for prediction, (label, *_) in both]
 
 
 def difference_of(head: Any, other: Any) -> str:
     """Why runs with these heads cannot answer together; "" if they can."""
-    mine, theirs = getattr(head, "labels", ()), getattr(other, "labels", ())
-    if only := [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]:
+    labels, other_labels = getattr(head, "labels", ()), getattr(other, "labels", ())
+    if only := [label for label in (*labels, *other_labels) if (label in labels) != (label in other_labels)]:
         return f"their labels differ, only one has '{only[0]}'"
-    if mine != theirs:
+    if labels != other_labels:
         return "their labels are in different orders"
     several, many = bool(getattr(head, "several", False)), bool(getattr(other, "several", False))
     return "" if several == many else f"data.several_labels is {several} in one and {many} in the other"

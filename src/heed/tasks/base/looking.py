@@ -1,4 +1,7 @@
-"""What the looks of all tasks share: a traced pass, tokens joined to words, gates, notes, maps with their captions."""
+"""Looks of all tasks: a traced pass, tokens joined to words, gates, notes, maps with captions, and compared networks.
+
+A look is compared (`beside`) with the untrained network, the weights at an earlier update, or another run.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +12,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from heed import folder as folders
 from heed.data.examples import is_blank
 from heed.data.kinds.inputs import pair_of
 from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError
+from heed.errors import ConfigError, RunError, nearest
 from heed.layers.ragged import length_groups
 from heed.show.overview import check_sort
 from heed.show.shown import ShownLook
 from heed.tasks import capability
-from heed.tasks.base.beside import check_beside, look_beside, several_of
 from heed.tasks.base.predictions import some_pieces
 from heed.threads import sparing, threads_for
+from heed.training.checkpoint import check_own, stored_steps
+from heed.training.weights import load_weights
 from heed.visible import visible
 from heed.watch.edits import Edit, Given, edits_of
 from heed.watch.interventions import with_effects
 from heed.watch.looks import ROLLOUT, WITHOUT_EDITS, Choice, EncoderFrame, Look, View, compare_looks
-from heed.watch.maps import Axis, Map, Part, axis_name, merge_subwords, repetition
+from heed.watch.maps import Axis, Map, Part, axis_name, cut, merge_subwords, repetition
 from heed.watch.records import TAPE, GateRecord
 from heed.watch.trace import Maps, Trace, rollout, trace
 
@@ -214,10 +220,10 @@ def token_labels(
     labels = []
     for group in groups:
         inside = ids[group.start : group.stop]
-        own = special.get(inside[0]) if inside else None
-        if own is None and tokenizer.special.unknown in inside and typed is not None:
-            own = typed.marked(group) or None
-        labels.append(own or (text_of or tokenizer.word_label)(inside))
+        label = special.get(inside[0]) if inside else None
+        if label is None and tokenizer.special.unknown in inside and typed is not None:
+            label = typed.marked(group) or None
+        labels.append(label or (text_of or tokenizer.word_label)(inside))
     return tuple(labels)
 
 
@@ -256,7 +262,7 @@ class Words:
         """These words, in order."""
         whole, labels = self.axis, tuple(self.axis.labels[n] for n in places)
         ends = [(part.label, bisect_left(places, part.start), bisect_left(places, part.stop)) for part in whole.parts]
-        axis = Axis(whole.name, whole.kind, labels, tuple(Part(*one) for one in ends))
+        axis = Axis(whole.name, whole.kind, labels, tuple(Part(*span) for span in ends))
         return Words(axis, [self.tokens[n] for n in places])
 
     def sum(self, rows: Tensor) -> Tensor:
@@ -321,12 +327,12 @@ class Network:
         for name, gate in self.gates.items():
             values = gate[[self.last(word) for word in words.tokens]].T  # (d_hidden, words)
             if not isinstance(chosen, int):
-                order, how = list(chosen), "those asked for"
+                order, order_name = list(chosen), "those asked for"
             else:
                 spread = values.double().var(1, correction=0)
                 order = spread.argsort(descending=True, stable=True)[:chosen].tolist()
-                how = f"the {len(order)} of {size} with the largest variance over the columns, largest first"
-            caption = f"A row is one unit, by its number: {how}."
+                order_name = f"the {len(order)} of {size} with the largest variance over the columns, largest first"
+            caption = f"A row is one unit, by its number: {order_name}."
             if any(len(word) > 1 for word in words.tokens):
                 caption += f" A {words.axis.kind} of several tokens has the value at the one read last."
             title = f"{where}: {name}{' gate' * (name in _GATES)} over the {axis_name(words.axis)}"
@@ -344,9 +350,9 @@ class Network:
         """
         earlier = (self.gates["forget"] @ self.gates["cell"].abs().T) * tape
         sizes = earlier + torch.diag((self.gates["input"] * self.gates["candidate"]).abs().sum(1))
-        shares = words.mean(words.sum(sizes / sizes.sum(1, keepdim=True)).T).T
-        mask = torch.ones_like(shares, dtype=torch.bool).tril()
-        parts = "tape", self.layer, None, words.axis, words.axis, shares, None, mask, _ORIGIN
+        fractions = words.mean(words.sum(sizes / sizes.sum(1, keepdim=True)).T).T
+        mask = torch.ones_like(fractions, dtype=torch.bool).tril()
+        parts = "tape", self.layer, None, words.axis, words.axis, fractions, None, mask, _ORIGIN
         return Map(*parts, name=_ORIGINS, unit="value")
 
 
@@ -379,13 +385,13 @@ def _chosen(units: Units) -> int | tuple[int, ...]:
     if isinstance(units, str):
         listed = [part.strip() for part in units.removesuffix(",").split(",")]
         numbers = [int(part) if part.isdecimal() else -1 for part in listed]
-        found = numbers[0] if "," not in units else tuple(numbers)
+        selection = numbers[0] if "," not in units else tuple(numbers)
     else:
-        found = units if isinstance(units, int) else tuple(units)
-    each = [found - 1] if isinstance(found, int) else found
-    if isinstance(units, bool) or not each or not all(isinstance(one, int) and one >= 0 for one in each):
+        selection = units if isinstance(units, int) else tuple(units)
+    each = [selection - 1] if isinstance(selection, int) else selection
+    if isinstance(units, bool) or not each or not all(isinstance(number, int) and number >= 0 for number in each):
         raise ConfigError(f"units is {units!r}; give how many to show (16), or their numbers from 0 (3,17; one: 3,)")
-    return found
+    return selection
 
 
 def networks(seen: Trace, num_tokens: int, num_further: int = 0, within: str = "") -> list[Network]:
@@ -393,16 +399,17 @@ def networks(seen: Trace, num_tokens: int, num_further: int = 0, within: str = "
 
     `within` is the beginning of their names in the model.
     """
-    found = {
+    gates_of = {
         name: {gate: values[0, :num_tokens] for gate, values in gates.items()}
         for name, gates in seen.gates().items()
         if name.startswith(within) and gates["hidden"].shape[:2] == (1, num_tokens + num_further)
     }
-    nets = _named(found)
+    nets = _named(gates_of)
     if not any(TAPE[-1] in net.gates for net in nets):
         return nets
-    read = [seen.maps(*one).weights[0, 0] for one in seen.mechanisms() if one[0] == "self"]  # none of a single token
-    tapes = [pad(one, (0, 1, 1, 0))[:num_tokens, :num_tokens] for one in read]
+    # Of a single token there are none.
+    read = [seen.maps(*place).weights[0, 0] for place in seen.mechanisms() if place[0] == "self"]
+    tapes = [pad(weights, (0, 1, 1, 0))[:num_tokens, :num_tokens] for weights in read]
     return [replace(net, tape=tapes[0] if tapes else net.hidden.new_zeros(1, 1)) for net in nets]
 
 
@@ -415,20 +422,20 @@ def networks_of_parts(seen: Trace, lengths: Sequence[int], within: str) -> list[
     for record in seen.gate_records:
         if record.name.startswith(within):
             calls.setdefault(record.name, []).append(record)
-    groups, found = length_groups(list(lengths)), {}
+    groups, gates_of = length_groups(list(lengths)), {}
     for name, records in calls.items():
         rows: dict[int, dict[str, Tensor]] = {}
         for numbers, record in zip(groups, records, strict=True):
             gates = record.gates()
             rows |= {n: {gate: values[row, : lengths[n]] for gate, values in gates.items()}
                      for row, n in enumerate(numbers)}  # fmt: skip
-        found[name] = {gate: torch.cat([rows[n][gate] for n in range(len(lengths))]) for gate in rows[0]}
-    return _named(found)
+        gates_of[name] = {gate: torch.cat([rows[n][gate] for n in range(len(lengths))]) for gate in rows[0]}
+    return _named(gates_of)
 
 
-def _named(found: Mapping[str, dict[str, Tensor]]) -> list[Network]:
+def _named(gates_of: Mapping[str, dict[str, Tensor]]) -> list[Network]:
     """Networks from the gates of each cell; their labels name the layer if there are several."""
-    cells = [(cell, gates) for name, gates in found.items() if (cell := _CELL.match(name)) is not None]
+    cells = [(cell, gates) for name, gates in gates_of.items() if (cell := _CELL.match(name)) is not None]
     nets = [Network(cell["kind"] or "forward", int(cell["layer"] or 0), "", gates) for cell, gates in cells]
     several = any(net.layer for net in nets)
     return [replace(net, label=net.kind + f" layer {net.layer}" * several) for net in nets]
@@ -494,10 +501,10 @@ def views_of(seen: Trace, choice: Choice, shown: Callable[[Maps], tuple[Maps, Sh
     """
     views = []
     for mechanism, layer in choice.layers(seen.mechanisms()):
-        found = shown(seen.maps(mechanism, layer, entries=[0]))
-        if found is None:
+        drawn_maps = shown(seen.maps(mechanism, layer, entries=[0]))
+        if drawn_maps is None:
             continue
-        maps, (query, key, caption) = found
+        maps, (query, key, caption) = drawn_maps
         if choice.rollout:
             views.append(_rolled_out(seen, layer, query, key))
             continue
@@ -526,10 +533,10 @@ _ROLLED = (
 
 def view_of_words(view: View, query: Words, key: Words) -> View:
     """A view of subword tokens as a view of words; scores are kept if every word is one token."""
-    one = view.map
-    if len(query.axis) == len(one.query) and len(key.axis) == len(one.key):
-        return replace(view, map=replace(one, query=query.axis, key=key.axis))
-    merged = merge_subwords(one, query.axis, query.tokens, key.axis, key.tokens)
+    drawn = view.map
+    if len(query.axis) == len(drawn.query) and len(key.axis) == len(drawn.key):
+        return replace(view, map=replace(drawn, query=query.axis, key=key.axis))
+    merged = merge_subwords(drawn, query.axis, query.tokens, key.axis, key.tokens)
     return View(merged, query.mean(view.context.T).T, view.num_heads)
 
 
@@ -594,5 +601,139 @@ def _with_first(maps: Maps) -> Maps:
         scores=grown(maps.scores, -torch.inf),
         mask=grown(maps.mask, 0.0) > 0,
         context=pad(maps.context, (0, 0, 1, 0)),
-        openers=tuple(replace(one, before=1) for one in maps.openers),
+        openers=tuple(replace(opener, before=1) for opener in maps.openers),
     )
+
+
+UNTRAINED = "untrained"
+_UNTRAINED = (UNTRAINED, "twin")
+_LONGEST = 80
+"""Characters of the other network's own output that are shown."""
+_STEP = re.compile(r"step-([0-9]{1,18})")
+
+
+class Other(NamedTuple):
+    """Another network that reads what a run reads."""
+
+    name: str  # in titles
+    phrase: str  # in sentences
+    run: Any
+
+
+def names_no_run(name: str) -> bool:
+    """True for the words that need no other run: "untrained" (or "twin"), "step-N"."""
+    return name in _UNTRAINED or _STEP.fullmatch(name) is not None
+
+
+def several_of(others: Any) -> list[Any]:
+    """The networks that a look is compared with, given as None, one or several, as a list."""
+    return [] if others is None else list(others) if isinstance(others, list | tuple) else [others]
+
+
+def check_beside(others: Sequence[Any], edits: Any = (), sort: str | None = None) -> None:
+    """Refuse (ConfigError) options that contradict one another: the other networks, edits, an order."""
+    if sort == UNTRAINED and any(other not in _UNTRAINED for other in others):
+        raise ConfigError(f"--sort {UNTRAINED} compares with the untrained network: leave out --beside, or --sort")
+    names = [str(getattr(other, "folder", other)) for other in others]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"--beside {repeated[0]} is given twice: leave out one")
+    if edits and (others or sort == UNTRAINED):
+        option = "--beside" if others else f"--sort {UNTRAINED}"
+        raise ConfigError(f"{option} and --edit each show a difference: leave out one")
+
+
+def check_one_task(runs: Sequence[Any], what: str) -> None:
+    """Refuse runs of different tasks.
+
+    Raises:
+        ConfigError: The message says that only runs of one task can do `what`.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        if run.config.task != first.config.task:
+            raise ConfigError(
+                f"'{first.folder}' is a run of {first.config.task} and '{run.folder}' one of {run.config.task}; only "
+                f"runs of one task {what}"
+            )
+
+
+def other_of(run: Any, reference: Any) -> Other:
+    """The network that a look at a run is compared with.
+
+    Args:
+        run: The run.
+        reference: "untrained": the same architecture as the run's seed draws it; "step-N": the weights kept at update
+            N; or another run of the task.
+
+    Raises:
+        ConfigError: There is no such word, or the other run is of another task or an ensemble.
+        RunError: The weights of that update are not there.
+    """
+    if isinstance(getattr(reference, "model", None), nn.Module):
+        capability(reference, "look")
+        check_one_task([run, reference], "can be looked at beside each other")
+        same = reference.folder.name == run.folder.name
+        name = str(reference.folder) if same else reference.folder.name
+        return Other(name, reference.title, reference)
+    step = _STEP.fullmatch(reference) if isinstance(reference, str) else None
+    if step is None and reference not in _UNTRAINED:
+        raise ConfigError(
+            f"unknown --beside '{reference}'; give {UNTRAINED}, step-N or another run (in Python heed.load(...))"
+            f"{nearest(str(reference), _UNTRAINED)}"
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.config.training.seed)
+        model = run.task.build_model().to(next(run.model.parameters()).device)
+    name, phrase = UNTRAINED, f"an untrained network of seed {run.config.training.seed}"
+    if step is not None:
+        name, phrase = reference, f"the weights of update {int(step[1]):,}"
+        load_step(run.folder, int(step[1]), model)
+    return Other(name, phrase, type(run)(run.folder, run.config, run.task, model, {}))
+
+
+def look_beside(
+    run: Any, look: Look, reference: Any, text: Any, options: Mapping[str, Any], differences: bool = True
+) -> Look:
+    """A look with the maps of another network for the same text and output, and with the `differences`.
+
+    Raises:
+        ConfigError: The look shows no attention map, or the other network lacks the chosen attention.
+    """
+    name, phrase, other = other_of(run, reference)
+    see = partial(other.looks.at, other.task, other.model, other.readable(text), title=other.title, **options)
+    try:
+        own_look = same_look = see()
+        if look.output is not None and other.head.writes:
+            same_look = see(target=look.output if _tokens(run) == _tokens(other) else look.output.text)
+    except ConfigError as error:
+        raise ConfigError(f"--beside {name}: {error}") from None
+    compared = compare_looks(look, same_look, name, name == UNTRAINED, differences)
+    if len(compared.beside) == len(look.beside):
+        without = "this look" if not compared.maps else name
+        raise ConfigError(f"--beside compares attention maps, and {without} has none")
+    output = "" if options.get("target") else f", with its own output: {cut(own_look.target, _LONGEST)}"
+    note = "; ".join([f"beside it: {phrase}{output}", *own_look.notes[:1]])
+    return replace(compared, notes=(*look.notes, note, *compared.notes[len(look.notes) :]))
+
+
+def _tokens(run: Any) -> list[Any]:
+    return [tokenizer.tokens for tokenizer in run.task.tokenizers().values()]
+
+
+def load_step(folder: Path, step: int, model: nn.Module, force: bool = False) -> None:
+    """Read the weights of one update into the model of a run.
+
+    Raises:
+        RunError: They are not in the run's folder, of another run, or damaged.
+    """
+    steps = stored_steps(folder / "checkpoints")
+    if step not in steps:
+        available = f"there are {', '.join(f'step-{number}' for number in steps)}" if steps else "there are none"
+        raise RunError(
+            f"'{folder}' has no weights of step-{step}; {available} (training.snapshots=[0.1,0.5] keeps those at these "
+            "shares of the updates; packed runs have none)"
+        )
+    path = folder / "checkpoints" / f"step-{step}"
+    check_own(path, folders.made_of(folder))
+    folders.verify(path, [folders.WEIGHTS], force)
+    load_weights(model, path / folders.WEIGHTS)

@@ -54,8 +54,8 @@ class Prediction:
         values: dict[str, Any] = rounded(self.values())
         return values | ({"unread": self.unread} if self.unread else {})
 
-    def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """The lines of `heed predict` for the input `given`, by the values of the task's flags."""
+    def lines(self, text: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The lines of `heed predict` for the input `text`, by the values of the task's flags."""
         return (one_line(self.summary()),)
 
     def summary(self) -> str:
@@ -74,13 +74,13 @@ class Predictions(list[P]):
     def to_frame(self) -> Any:
         """Convert to a pandas data frame: a row for each input; with tags, a row for each word."""
         rows: list[dict[str, Any]] = []
-        for number, one in enumerate(self):
+        for number, prediction in enumerate(self):
             before = {self._numbered: number} if self._numbered else {}
-            rows += [{**before, **row} for row in one.rows()]  # type: ignore[attr-defined]  # every prediction has them
+            rows += [{**before, **row} for row in prediction.rows()]  # type: ignore[attr-defined]  # every prediction has them
         return data_frame(rows)
 
     def __repr__(self) -> str:
-        lines = [repr(one) for one in self[:_SHOWN]]
+        lines = [repr(prediction) for prediction in self[:_SHOWN]]
         more = [f"... and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
         return "[" + ",\n ".join([*lines, *more]) + "]"
 
@@ -114,16 +114,16 @@ def data_frame(rows: Any, **options: Any) -> Any:
     return pandas.DataFrame(rows, **options)
 
 
-def short(text: str, most: int = 60) -> str:
+def short(text: str, width: int = 60) -> str:
     """A text in quotes, cut at the end if it is long."""
     line = " ".join(text.split())
-    return repr(line if len(line) <= most else line[: most - 3] + "...")
+    return repr(line if len(line) <= width else line[: width - 3] + "...")
 
 
-def some_pieces(pieces: Iterable[str], most: int = 20) -> list[str]:
+def some_pieces(pieces: Iterable[str], limit: int = 20) -> list[str]:
     """The first different pieces of a text, long ones cut, for a notice of bounded length; "..." if there are more."""
     every = [piece if len(piece) <= _LONGEST else piece[: _LONGEST - 3] + "..." for piece in dict.fromkeys(pieces)]
-    return [*every[:most], *(["..."] if len(every) > most else [])]
+    return [*every[:limit], *(["..."] if len(every) > limit else [])]
 
 
 _LONGEST = 60
@@ -175,7 +175,7 @@ class Outputs:
 
     @property
     def warning(self) -> str:
-        """What the user should know of the run, once; may be empty."""
+        """A warning about the run, shown once; may be empty."""
         return ""
 
     def notes(self) -> list[str]:
@@ -208,8 +208,8 @@ class TextOutputs(Outputs):
 
     def write(self, texts: list[Any]) -> Iterator[Written]:
         """The output for each input, a text or a pair of texts."""
-        for text, one in zip(texts, self.run.predict(texts), strict=True):
-            yield Written(self.lines(text, one), one.uncertainty, unread=one.unread)
+        for text, prediction in zip(texts, self.run.predict(texts), strict=True):
+            yield Written(self.lines(text, prediction), prediction.uncertainty, unread=prediction.unread)
 
     def lines(self, text: Any, prediction: Prediction) -> tuple[str, ...]:
         """The lines of one output."""
@@ -224,7 +224,7 @@ class TextOutputs(Outputs):
         return prediction.summary() + self.not_read(prediction)  # type: ignore[no-any-return]
 
     def not_read(self, prediction: Prediction) -> str:
-        """A line on what was not read of a typed text, after its answer."""
+        """A line on the unread tokens of a typed text, after its answer."""
         return f"\n({prediction.unread:,} of its tokens not read: {self.limit})" if prediction.unread else ""
 
     def arguments(self, texts: list[str]) -> list[Any]:

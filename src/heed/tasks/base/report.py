@@ -77,7 +77,7 @@ _NOTES = {
     "history_cut": "response is|are to a history whose first turns were not read",
     "cut_off": "output was|were cut off at generation.max_length",
 }
-"""For a count of a report its unit, the verb for one and for several, and what is said of them."""
+"""Sentences on counts of a report: unit, verb in singular and plural, and the rest."""
 
 
 def note_lines(report: Mapping[str, Any], *names: str) -> list[str]:
@@ -90,10 +90,10 @@ _SIGNED = {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 
 
 def signature_lines(report: Mapping[str, Any]) -> list[str]:
-    """The signatures of the scores of texts, and what they say of case."""
-    found = {name: report[key]["signature"] for key, name in _SIGNED.items() if key in report}
-    lines = [f"  {name}: {signature}" for name, signature in found.items()]
-    if any("case:lc" in found.get(name, "") for name in ("BLEU", "chrF")):
+    """The signatures of the scores of texts, and a remark on case."""
+    signatures = {name: report[key]["signature"] for key, name in _SIGNED.items() if key in report}
+    lines = [f"  {name}: {signature}" for name, signature in signatures.items()]
+    if any("case:lc" in signatures.get(name, "") for name in ("BLEU", "chrF")):
         lines.append("  BLEU and chrF ignore case, because the run writes lower case only")
     return lines
 
@@ -154,10 +154,10 @@ def length_lines(title: str, buckets: Iterable[Mapping[str, Any]], name: str, co
     return lines
 
 
-def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
+def error_lines(report: Mapping[str, Any], count: int) -> list[str]:
     """The first errors of a report, for people; each text is on one line, with invisible characters escaped."""
     title, lines = "no errors", []
-    for error in report["errors"][:most]:
+    for error in report["errors"][:count]:
         e: dict[str, Any] = {name: escaped(value) if isinstance(value, str) else value for name, value in error.items()}
         true, predicted = e["true"], e["predicted"]
         if "count" in e:
@@ -211,9 +211,9 @@ def _value(score: Any) -> float:
 
 def best_baseline(report: Mapping[str, Any]) -> str | None:
     """The baseline with the highest first score that the report has of the model too; None without one."""
-    made = report.get("baselines", {})
-    first = next((key for values in made.values() for key in values if key in report), None)
-    return None if first is None else max(made, key=lambda name: float(made[name][first]["value"]))
+    baselines = report.get("baselines", {})
+    first = next((key for values in baselines.values() for key in values if key in report), None)
+    return None if first is None else max(baselines, key=lambda name: float(baselines[name][first]["value"]))
 
 
 def baseline_lines(report: Mapping[str, Any]) -> list[str]:
@@ -221,7 +221,7 @@ def baseline_lines(report: Mapping[str, Any]) -> list[str]:
     lines = []
     better = report.get("better_baselines", {})
     for name, values in report.get("baselines", {}).items():
-        scores = (f"{one['label']} {one['value']:{_form(one)}} [{ends(one, _form(one))}]" for one in values.values())
+        scores = (f"{s['label']} {s['value']:{_form(s)}} [{ends(s, _form(s))}]" for s in values.values())
         lines.append(f"  baseline ({name}): {', '.join(scores)}")
         if name in better:
             lines.append(f"    the model is worse than this baseline: {worse_than(report, name)}")
@@ -236,13 +236,13 @@ def worse_than(report: Mapping[str, Any], name: str) -> str:
     return f"{of_baseline['label']} {value}, baseline {other}"
 
 
-def _form(one: Mapping[str, Any]) -> str:
-    return ".2%" if one["is_share"] else ".4g"
+def _form(score: Mapping[str, Any]) -> str:
+    return ".2%" if score["is_share"] else ".4g"
 
 
 _FEW_TOKENS = 20
 _FEW_CHARACTERS = 5
-_MOST_OF_THE_TEXT = 0.5
+_DOMINANT_SHARE = 0.5
 _MANY_UNKNOWN = 0.2
 _SHOWN_TOKENS = 30
 
@@ -284,7 +284,7 @@ def length_table(rows: Iterable[SideCounts]) -> str:
     for row in rows:
         counts = row.total, row.length_at(0.5), row.length_at(0.95), row.length_at(1)
         lines.append([row.split, row.side, *(f"{count:,}" for count in counts), f"{row.share:.2%}"])
-    widths = [max(least, *(len(line[n]) + 2 for line in lines)) for n, least in enumerate((20, 8, 12, 8, 8, 9, 10))]
+    widths = [max(width, *(len(line[n]) + 2 for line in lines)) for n, width in enumerate((20, 8, 12, 8, 8, 9, 10))]
     return "\n".join(
         f"{split:{widths[0]}}{side:{widths[1]}}" + "".join(map(str.rjust, cells, widths[2:]))
         for split, side, *cells in lines
@@ -296,17 +296,17 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: Mapping[str, Tex
     lines = []
     for side, tokenizer in tokenizers.items():
         special = {*tokenizer.special, *tokenizer.tags.values()}
-        own = [i for i in range(tokenizer.vocab_size) if i not in special]
-        least = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
-        if len(own) < least:
-            some = " ".join(printable(tokenizer.piece(i)) for i in own)
-            found = f"almost empty: {counted(len(own), 'token')} ({some})" if own else "empty"
-            lines.append(f"warning: the {side} vocabulary is {found}")
+        ids = [i for i in range(tokenizer.vocab_size) if i not in special]
+        minimum = _FEW_CHARACTERS if tokenizer.unit == "character" else _FEW_TOKENS
+        if len(ids) < minimum:
+            pieces = " ".join(printable(tokenizer.piece(i)) for i in ids)
+            size = f"almost empty: {counted(len(ids), 'token')} ({pieces})" if ids else "empty"
+            lines.append(f"warning: the {side} vocabulary is {size}")
     for row in rows:
         tokenizer = tokenizers[row.side]
         token = int(row.tokens.argmax())
         share = row.tokens[token] / max(1, row.total)
-        if token != row.unknown_token and share > _MOST_OF_THE_TEXT:
+        if token != row.unknown_token and share > _DOMINANT_SHARE:
             lines.append(
                 f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {printable(tokenizer.piece(token))}"
             )
@@ -329,8 +329,8 @@ def _unknown_line(share: float, side: str, split: str) -> list[str]:
 def unknown_lines(counts: Mapping[str, int]) -> list[str]:
     """The warnings before a training of many unknown tokens, from the counts of the training set in a report."""
     sides = {name.removesuffix("unknown").rstrip("_") or "text": name for name in counts if name.endswith("unknown")}
-    shares = {side: counts[name] / max(1, counts[name.replace("unknown", "tokens")]) for side, name in sides.items()}
-    return [line for side, share in shares.items() for line in _unknown_line(share, side, "train")]
+    fractions = {side: counts[name] / max(1, counts[name.replace("unknown", "tokens")]) for side, name in sides.items()}
+    return [line for side, share in fractions.items() for line in _unknown_line(share, side, "train")]
 
 
 def token_lines(section: Any, tokenizers: Mapping[str, TextTokenizer], rows: Sequence[SideCounts]) -> list[str]:

@@ -13,15 +13,14 @@ import torch
 
 from heed.config.settling import C, default_batch
 from heed.memory import free_memory, size_text
-from heed.tasks.base.rates import frozen_by, layers_of_model
-from heed.tasks.base.transfer import without_numbers
+from heed.tasks.base.transfer import frozen_by, layers_of_model, without_numbers
 from heed.training.cost import TrialStep, training_bytes
 from heed.training.device import choose_device, choose_precision, step_explained
 from heed.training.optimizer import make_optimizer
 from heed.training.plan import SizeChoice, choose_size
 
 _ORDER = ("large", "base", "small", "tiny")
-_LEAST = 0.25
+_MIN_BATCH = 0.25
 """Share of the field's default down to which halves of the usual batch are tried; on a GPU that is far more."""
 _SLOWEST = 2e9
 """Floating-point operations a second that any processor does: a size of which enough updates fit is not measured."""
@@ -40,20 +39,20 @@ _ROOM = 0.8
 def fit_to_budget(task: Any) -> Any:
     """The configuration of a new task with a size and a batch that fit into its time budget.
 
-    A smaller batch is tried before a smaller size. What the user gave is kept. Nothing changes without a time budget
-    or for a run that starts from another one.
+    A smaller batch is tried before a smaller size. Fields that the user set are kept. Nothing changes without a time
+    budget or for a run that starts from another one.
     """
     config, training, field = task.config, task.config.training, task.input.batch_field
     has_data = hasattr(config.data, "train") and not task.is_imported
     if training.steps is not None or training.epochs is not None or config.model.from_ is not None or not has_data:
         return config
     is_free, largest = config.model.size == "auto", task.size
-    known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
-    is_free = is_free and largest in known
-    sizes = known[known.index(largest) :] if is_free else [largest]
+    available = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
+    is_free = is_free and largest in available
+    sizes = available[available.index(largest) :] if is_free else [largest]
     usual = getattr(training, field)
-    least = 1.0 if config.has(f"training.{field}") else _LEAST * default_batch(config, field) / usual
-    batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= least)
+    smallest = 1.0 if config.has(f"training.{field}") else _MIN_BATCH * default_batch(config, field) / usual
+    batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= smallest)
     if len(sizes) * len(batches) == 1:
         return config
     trials, is_language = dict[str, _Trial](), task.input.texts_are_examples
@@ -63,9 +62,9 @@ def fit_to_budget(task: Any) -> Any:
         return trial.measure(60.0 * training.minutes)
 
     def is_enough(size: str, batch: float, updates: int) -> bool:
-        one = trials[size]
-        seen = updates * batch * one.positions
-        is_trained = size == sizes[-1] or not is_language or seen >= _SEEN * one.parameters
+        trial = trials[size]
+        seen = updates * batch * trial.positions
+        is_trained = size == sizes[-1] or not is_language or seen >= _SEEN * trial.parameters
         return is_trained and updates >= int(task.enough_updates)
 
     choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)
@@ -128,10 +127,10 @@ class _Trial:
 
     def __init__(self, task: Any, size: str) -> None:
         self.task = copy.copy(task)
-        # What the trial computes and keeps, for its own size, must not reach the task.
+        # Caches of the trial, which depend on its size, must not reach the task.
         self.task.__dict__.update({name: {**value} for name, value in vars(task).items() if type(value) is dict})
         self.task._splits = copy.copy(task.splits)
-        self.task._splits.remarks = []  # the task says the same again
+        self.task._splits.remarks = []  # the task adds the same remarks
         self.task.is_trial = True
         section = task.config.model.model_copy(update={"size": size})
         self.task.config = task.config.model_copy(update={"model": section})
@@ -144,13 +143,13 @@ class _Trial:
         """Seconds of the optimiser's step, and of a batch forward and backward; about none if clearly fast enough."""
         task, training = self.task, self.task.config.training
         plan = task.train_batches(0)
-        some = plan[:: max(1, len(plan) // 8)]
+        sample = plan[:: max(1, len(plan) // 8)]
         device = choose_device(training.device)
         random = torch.random.fork_rng([device] if device.type == "cuda" else [])
         with random, step_explained("before the first update", 1):
             model = task.build_model().to(device)
             self.parameters = sum(p.numel() for p in model.parameters())
-            self.positions = sum(map(task.work, some)) / len(some)
+            self.positions = sum(map(task.work, sample)) / len(sample)
             operations = 6.0 * self.parameters * self.positions * task.planned.reuse
             if operations * task.enough_updates < _SLOWEST * budget:
                 return 0.0, operations / _SLOWEST

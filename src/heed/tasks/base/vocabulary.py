@@ -27,9 +27,9 @@ from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
 
 
-def size_for(count: int, most: Mapping[str, int] = MappingProxyType({"tiny": 3_000, "small": 100_000})) -> str:
+def size_for(count: int, limits: Mapping[str, int] = MappingProxyType({"tiny": 3_000, "small": 100_000})) -> str:
     """The named size for an amount of data, by default of labelled texts: the first with at least that, or base."""
-    return next((name for name, limit in most.items() if count <= limit), "base")
+    return next((name for name, limit in limits.items() if count <= limit), "base")
 
 
 C = TypeVar("C", bound=RunConfig)
@@ -37,16 +37,16 @@ Learned = tuple[C, Sequence[TextTokenizer], int]
 """The configuration with the kind and size of the tokenizers, these, and the number of examples in their training."""
 
 
-def learned(
+def cached_tokenizers(
     config: C, corpora: Sequence[Sequence[Example]], learn: Callable[[], Learned[C]], **what: Any
 ) -> Learned[C]:
-    """What `learn` makes of the texts of corpora, or what it has made of them before, from the cache.
+    """The result of `learn` for the texts of corpora, from the cache if it is there.
 
     Args:
         config: The configuration; its tokenizer section decides the tokenizers.
         corpora: The examples.
         learn: Decides the kind and size, and trains tokenizers.
-        what: What else decides them (JSON).
+        what: Further values that determine them (JSON).
 
     Raises:
         CacheError: Some examples are on disk, and the cache cannot be written to.
@@ -93,7 +93,7 @@ def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:
     return lines
 
 
-def taken(
+def adapted(
     tokenizer: TextTokenizer, texts: Sequence[str], min_count: int | None = None
 ) -> tuple[TextTokenizer, list[str]]:
     """The tokenizer, extended by the tokens that these texts need if `min_count` is given, and remarks on both.
@@ -174,15 +174,16 @@ def find_vectors(
         ConfigError: The file's vectors have another width.
         DataError: The file cannot be read, or a line is malformed.
     """
-    if (theirs := vector_width(path)) != width:
+    if (file_width := vector_width(path)) != width:
         raise ConfigError(
-            f"the vectors of '{path}' have {theirs} numbers, but model.{field} is {width}; set model.{field}={theirs}"
+            f"the vectors of '{path}' have {file_width} numbers, but model.{field} is {width}; "
+            f"set model.{field}={file_width}"
         )
     words = ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]
     vectors = read_word_vectors(path, words, width)
     exact, lowered, without = vectors.places[vectors.exact], vectors.places[~vectors.exact], counts.copy()
     without[[*vectors.places, tokenizer.special.unknown]] = 0
-    most = np.argsort(-without, kind="stable")[:_MISSING].tolist()
+    ranked = np.argsort(-without, kind="stable")[:_MISSING].tolist()
     return vectors, Coverage(
         path,
         vectors.read,
@@ -192,23 +193,23 @@ def find_vectors(
         int(counts.sum()),
         int(counts[exact].sum()),
         int(counts[lowered].sum()),
-        tuple(tokenizer.label(token) for token in most if without[token]),
+        tuple(tokenizer.label(token) for token in ranked if without[token]),
     )
 
 
 @torch.no_grad()
-def fill(embedding: TokenEmbedding, found: FoundVectors, scale: float) -> None:
+def fill(embedding: TokenEmbedding, word_vectors: FoundVectors, scale: float) -> None:
     """Write vectors into an embedding table; other rows keep random values, scaled to the same variance.
 
     The model multiplies embeddings by `scale`; vectors are divided by it, so that the model reads them as given.
 
     Source: Kim 2014 (arXiv:1408.5882), section 4.3, for the variance.
     """
-    if not len(found.places):
+    if not len(word_vectors.places):
         return
-    vectors = torch.from_numpy(found.vectors).to(embedding.weight) / scale
+    vectors = torch.from_numpy(word_vectors.vectors).to(embedding.weight) / scale
     embedding.weight.mul_(vectors.std(correction=0) / embedding.weight[UNKNOWN:].std(correction=0))
-    embedding.weight[torch.from_numpy(found.places).to(embedding.weight.device)] = vectors
+    embedding.weight[torch.from_numpy(word_vectors.places).to(embedding.weight.device)] = vectors
 
 
 def embedding_of(body: nn.Module) -> TokenEmbedding:

@@ -30,10 +30,9 @@ from heed.tasks.base.looking import (
     watched,
 )
 from heed.tasks.contracts import Batch
-from heed.tasks.explain import names_of_special, without
 from heed.tasks.heads.pooled import Classifier
 from heed.tasks.inputs.texts import BETWEEN, Cut
-from heed.tasks.look import AT_ONCE, look_of
+from heed.tasks.look import AT_ONCE, look_of, names_of_special, without
 from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer

@@ -20,12 +20,11 @@ from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.predictions import TextOutputs, question_of
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.explain import contrast, explain
 from heed.tasks.heads.number import LabelsOrNumber, mean_number
 from heed.tasks.heads.pooled import TextLabels, TextNumber
 from heed.tasks.heads.tfidf import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.inputs.texts import TEXTS, Texts
-from heed.tasks.look import look_at_texts
+from heed.tasks.look import contrast, explain, look_at_texts
 from heed.tasks.work import Baselines, Looks, Task, Work
 from heed.watch.looks import Look
 
@@ -71,7 +70,7 @@ def baselines(run: Any) -> Baselines:
         made = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
     if isinstance(run.head, TextNumber):
         return mean_number(run)
-    if (known := run.known()) is not None:
+    if (known := run.training_examples()) is not None:
         known = sample_of(known, MOST_FITTED)
 
         @cache

@@ -14,8 +14,7 @@ from heed.data.kinds.conversations import object_of, read_conversations
 from heed.data.text_files import Numbered, with_gaps
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.report import counted, first_of
-from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import WritingOutputs
+from heed.tasks.base.writing import WritingOutputs, WrittenText
 from heed.visible import to_json
 
 

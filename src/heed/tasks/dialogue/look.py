@@ -27,10 +27,10 @@ from heed.tasks.base.looking import (
     notes_on,
 )
 from heed.tasks.base.report import counted, first_of
-from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import (
+from heed.tasks.base.writing import (
     Reread,
     Side,
+    WrittenText,
     answer_of_output,
     boundaries,
     explain_output,

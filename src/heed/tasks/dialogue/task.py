@@ -19,12 +19,13 @@ from heed.evaluation.text_scores import commonest_outputs, commonest_share, dist
 from heed.generation import SamplingOptions
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import length_lines, note_lines, score_lines, signature_lines
-from heed.tasks.base.writing import WrittenText, output_measures
-from heed.tasks.base.writing_run import (
+from heed.tasks.base.writing import (
     SEARCH,
     NearestSentence,
     WritingExaminer,
+    WrittenText,
     map_html,
+    output_measures,
 )
 from heed.tasks.dialogue.chat import Chat, DialogueOutputs
 from heed.tasks.dialogue.look import explain, histories_of, look_at, readable

@@ -36,7 +36,7 @@ from heed.tasks.base.labels import (
     spelling_lines,
 )
 from heed.tasks.base.report import label_body
-from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows, TargetScore
 from heed.tasks.work import Work
 from heed.visible import escaped
 
@@ -300,7 +300,7 @@ class Labels(Head):
 
     # What an attribution may ask ----------------------------------------------------------------------------------
 
-    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+    def target_score(self, answer: Tensor, target: str | None, rather_than: str | None) -> TargetScore:
         label = target if target is not None else self.labels[int(answer.argmax())]
         numbers = [chosen(name, self.labels, "label") for name in (label, rather_than) if name is not None]
 
@@ -308,7 +308,8 @@ class Labels(Head):
             first, *others = (self.logit_of(logits, number) for number in numbers)
             return first - others[0] if others else first
 
-        return Asked(f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than else ""), score)
+        minus = f" minus that of '{rather_than}'" if rather_than else ""
+        return TargetScore(f"the logit of '{label}'{minus}", score)
 
     def logit_of(self, logits: Tensor, number: int) -> Tensor:
         """The logit of a label, `(rows,)`; of two labels with one output, the first has the negative one."""

@@ -22,10 +22,10 @@ from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import Measure, Outcomes
-from heed.tasks.base.labels import MOST_ERRORS, check_labels
+from heed.tasks.base.labels import MAX_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import score_lines
-from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows, TargetScore
 from heed.tasks.heads.labels import Labeller, Labels, origin_of
 from heed.tasks.inputs.rows import column_lines
 from heed.tasks.work import Work
@@ -71,7 +71,7 @@ def _name_of(examples: Sequence[Any], config: Any) -> str:
 
 def mean_number(run: Any) -> Mapping[str, Callable[[Sequence[Any]], list[NumberPrediction]]]:
     """The mean of the training set, as a baseline."""
-    if (known := run.known()) is None:
+    if (known := run.training_examples()) is None:
         return {}
     mean = NumberPrediction(float(values_of_labels(known).mean()))
     return {"mean": lambda examples: [mean] * len(examples)}
@@ -154,17 +154,17 @@ class Number(Head):
         self, predictions: Sequence[NumberPrediction], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
         true, predicted = values_of_labels(examples), np.array([one.value for one in predictions])
-        order = np.argsort(-np.abs(predicted - true), kind="stable")[:MOST_ERRORS].tolist()
+        order = np.argsort(-np.abs(predicted - true), kind="stable")[:MAX_ERRORS].tolist()
         errors = [{**input.place(examples, i), "true": float(true[i]), "predicted": float(predicted[i])} for i in order]
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
 
-    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+    def target_score(self, answer: Tensor, target: str | None, rather_than: str | None) -> TargetScore:
         if (label := target or rather_than) is not None:
             raise ConfigError(f"the model predicts one number, {self.name!r}, and no labels; leave out {label!r}")
         assert self.standard is not None
         mean, deviation = self.standard.mean[0], self.standard.deviation[0]
-        return Asked(f"the number '{self.name}'", lambda states: mean + deviation * states[:, 0])
+        return TargetScore(f"the number '{self.name}'", lambda states: mean + deviation * states[:, 0])
 
     def report(self, scores: Mapping[str, Any]) -> list[str]:
         return score_lines(scores, {"mae": "MAE", "rmse": "RMSE", "r2": "R2"})

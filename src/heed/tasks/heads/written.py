@@ -25,8 +25,7 @@ from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
 from heed.tasks.base.report import counted
-from heed.tasks.base.writing import WrittenText, bleu_of, cached_bytes, or_usual, output_measures
-from heed.tasks.base.writing_run import SEARCH
+from heed.tasks.base.writing import SEARCH, WrittenText, bleu_of, cached_bytes, or_usual, output_measures
 from heed.tasks.contracts import Batch, Draw, Head
 from heed.tasks.heads.states import judged_tokens
 from heed.threads import threads_for

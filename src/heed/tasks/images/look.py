@@ -21,9 +21,8 @@ from heed.models.base import ImageEncoder
 from heed.show.document import Shown
 from heed.show.picture_drawing import ShownPicture
 from heed.tasks import capability
-from heed.tasks.base.beside import check_beside, other_of, several_of
 from heed.tasks.base.labels import LabelPrediction, answer_of_labels
-from heed.tasks.base.looking import watched
+from heed.tasks.base.looking import check_beside, other_of, several_of, watched
 from heed.tasks.contracts import Head
 from heed.tasks.heads.labels import Labels
 from heed.tasks.inputs.pictures import places_of
@@ -103,12 +102,12 @@ class Looking:
         """
         if label is None:
             return self.head.labels[int(self.answer.argmax())] if self.head.labels else ""
-        self.head.asked(self.answer, label, None)
+        self.head.target_score(self.answer, label, None)
         return label
 
     def named(self, label: str) -> str:
         """What the gradients are of, in titles: "the score of '7'"."""
-        return f"the score of '{label}'" if label else self.head.asked(self.answer, None, None).name
+        return f"the score of '{label}'" if label else self.head.target_score(self.answer, None, None).name
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with what the label does under other weights; as they are if there are many."""
@@ -135,7 +134,7 @@ class Looking:
         """The label, or the number, under other weights."""
         if isinstance(self.head, Labels):
             return answer_of_labels(self.head, self.model, tokens, scores)
-        asked = self.head.asked(self.answer, None, None)
+        asked = self.head.target_score(self.answer, None, None)
         name = asked.name.removeprefix("the ")
         return NumberAnswer(
             self.model, tokens, lambda rows, _: asked.score(scores(rows))[:, None, None], lambda *_: name
@@ -211,7 +210,7 @@ class Looking:
 
     def _scored(self, label: str, other: str | None = None) -> Picture:
         """The picture and the score of a label, minus that of another."""
-        score = self.head.asked(self.answer, label or None, other).score
+        score = self.head.target_score(self.answer, label or None, other).score
         return Picture(self.model, self.pixels[0], lambda pixels: score(self.model(pixels)))
 
     def attribution(

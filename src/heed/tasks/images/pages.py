@@ -70,7 +70,7 @@ class PictureOutputs(TextOutputs):
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         for at in range(0, len(texts), _TOGETHER):
-            some = self.run.input.asked(texts[at : at + _TOGETHER], may_lack=True)
+            some = self.run.input.from_files(texts[at : at + _TOGETHER], may_lack=True)
             for picture, one in zip(some, self.run.predict(some), strict=True):
                 yield Written(self.lines(picture.origin, one), one.uncertainty, some.problem(picture))
 
@@ -87,7 +87,7 @@ class PictureOutputs(TextOutputs):
         return tuple(f"{name}\t{in_line(label)}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
 
     def answer(self, text: str) -> str:
-        some = self.run.input.asked([text], may_lack=True)
+        some = self.run.input.from_files([text], may_lack=True)
         (prediction,) = self.run.predict(some)
         return some.problem(some[0]) or str(prediction.summary())
 

@@ -45,7 +45,7 @@ thousand pictures. Of very many training pictures, only every n-th is used."""
 
 def baselines(run: Run) -> Baselines:
     """Nearest neighbour: the label or number of the training picture of least distance, at the size the model sees."""
-    if (pictures := run.known()) is None:
+    if (pictures := run.training_examples()) is None:
         return {}
     store: Any = run.input.encode(pictures)
     places = range(0, len(store), 1 + len(store) * math.prod(store.sizing.shape) // _MOST_NUMBERS)

@@ -1,1 +1,1 @@
-"""What models read: texts, words, rows of numbers. One file for each, with all that a model reads when it is asked."""
+"""The inputs of tasks: texts, words, rows of numbers, pictures, pairs, streams, turns; one file each."""

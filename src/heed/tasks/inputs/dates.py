@@ -108,7 +108,7 @@ def _spacing(times: pd.DatetimeIndex) -> tuple[Step | None, NDArray[np.int64]]:
             missing[missing <= (_HOLIDAYS if unit == "weekday" else 0)] = 0
             spacings.append((Step(unit, size, day), missing))
     uneven = (None, np.zeros(len(times) - 1, np.int64))
-    return min(spacings, key=lambda some: int((some[1] > 0).sum()), default=uneven)
+    return min(spacings, key=lambda spacing: int((spacing[1] > 0).sum()), default=uneven)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,8 @@ class DateColumn:
             zone = self.zone or timezone(self.offsets[rows[utc.argmax()]].to_pytimedelta())
             views = [Timeline.of(self, utc, zone), *views]
         elif views[0].unevenness > (0, False, 0) and (local.is_monotonic_increasing or local.is_monotonic_decreasing):
-            first = ~local.duplicated("last" if local.is_monotonic_decreasing else "first")  # of an hour told twice
+            # One hour occurs twice where clocks are set back.
+            first = ~local.duplicated("last" if local.is_monotonic_decreasing else "first")
             for name in _ZONES:
                 with suppress(KeyError):  # the machine does not know the time zone
                     zone = ZoneInfo(name)
@@ -192,7 +193,7 @@ def find_dates(
     frame: pd.DataFrame,
     groups: Sequence[NDArray[np.int64]],
     place: Callable[[int], str],
-    wanted: str | None = None,
+    column: str | None = None,
     form: str | None = None,
 ) -> DateColumn | None:
     """The column of dates, or those that are dates together; None if there is none.
@@ -201,18 +202,18 @@ def find_dates(
         frame: Cells of all columns, numbered from 0: texts, numbers, dates of pandas.
         groups: Rows of each series.
         place: Name of a row in messages.
-        wanted: Column of dates; recognised by default.
+        column: Column of dates; recognised by default.
         form: Format of the dates, as `strptime` reads it; recognised by default.
 
     Raises:
         DataError: A date is missing or not like the others, or it is unclear which number is the month.
     """
     names = {str(name).casefold(): str(name) for name in frame.columns}
-    together, apart = ([some for some in kinds if names.keys() >= {*some}] for kinds in (_TOGETHER, _APART))
+    together, apart = ([kind for kind in kinds if names.keys() >= {*kind}] for kinds in (_TOGETHER, _APART))
     single = [(key,) for key in names if key not in ("month", "year") or not apart]
-    for some in [*together, *single, *apart] if wanted is None else [(wanted,)]:
-        columns = tuple(names.get(key, key) for key in some)
-        if (dates := _dates(frame[[*columns]], columns, groups, place, form, wanted is not None)) is not None:
+    for keys in [*together, *single, *apart] if column is None else [(column,)]:
+        columns = tuple(names.get(key, key) for key in keys)
+        if (dates := _dates(frame[[*columns]], columns, groups, place, form, column is not None)) is not None:
             return dates
     return None
 
@@ -223,47 +224,48 @@ def _dates(
     groups: Sequence[NDArray[np.int64]],
     place: Callable[[int], str],
     form: str | None,
-    asked: bool,
+    is_configured: bool,
 ) -> DateColumn | None:
     if cells.dtypes.iloc[0].kind == "M" or isinstance(cells.dtypes.iloc[0], pd.PeriodDtype):
         return _of_pandas(names, pd.Index(cells[names[0]]))
-    called = asked or bool(_CALLED.search(names[0]))
-    if not called and pd.api.types.is_numeric_dtype(cells[names[0]]):
+    is_date_name = is_configured or bool(_CALLED.search(names[0]))
+    if not is_date_name and pd.api.types.is_numeric_dtype(cells[names[0]]):
         return None
-    first, *rest = (cells[name].convert_dtypes().astype("string").fillna("").str.strip() for name in names)
-    texts = first.str.cat(rest, sep="\t") if rest else first
+    first, *others = (cells[name].convert_dtypes().astype("string").fillna("").str.strip() for name in names)
+    texts = first.str.cat(others, sep="\t") if others else first
     zoned = texts.str.extract(_ZONE)
     zones = zoned[1] if zoned[1].notna().all() else None
     texts = texts if zones is None else zoned[0]
     if form is not None and not _parsed(texts, form).hasnans:
         forms = [form]
-    elif rest:
+    elif others:
         forms = ["\t".join(parts) for parts in product(*(_JOINED[name.casefold()] for name in names))]
     elif texts.str.fullmatch(r"\d+").all():
-        digits = {len(text) for text in texts} if called and texts.str.match(r"1[6-9]|2[01]").all() else {0}
+        digits = {len(text) for text in texts} if is_date_name and texts.str.match(r"1[6-9]|2[01]").all() else {0}
         forms = [_DIGITS[length] for length in digits if length in _DIGITS and len(digits) == 1]
     else:
         forms = [*_FORMATS]
-    begun = [some for some in forms if 2 * _parsed(texts[:_FEW], some).isna().sum() < len(texts[:_FEW])]
-    fits = {some: times for some in begun if not (times := _parsed(texts, some)).hasnans}
-    if not fits and (asked or (begun and not rest)):
-        bad = int(np.argmax(_parsed(texts, begun[0]).isna())) if begun else 0
-        like = f" like '{texts[0 if bad else 1]}'" if begun else ""
+    plausible = [pattern for pattern in forms if 2 * _parsed(texts[:_FEW], pattern).isna().sum() < len(texts[:_FEW])]
+    fits = {pattern: times for pattern in plausible if not (times := _parsed(texts, pattern)).hasnans}
+    if not fits and (is_configured or (plausible and not others)):
+        bad = int(np.argmax(_parsed(texts, plausible[0]).isna())) if plausible else 0
+        like = f" like '{texts[0 if bad else 1]}'" if plausible else ""
         what = f"'{texts[bad]}' is no date{like}" if texts[bad] else "the date is missing"
         raise DataError(f"{place(bad)}, column '{names[0]}': {what}; data.date_format reads other formats")
     offsets = None if zones is None else pd.TimedeltaIndex(zones.map({zone: _offset(zone) for zone in zones.unique()}))
     kinds: dict[bytes, DateColumn] = {}
-    for some, times in fits.items():
-        kinds.setdefault(times.asi8.tobytes(), DateColumn(names, times, _writer(some, texts, zones), some, offsets))
+    for pattern, times in fits.items():
+        column = DateColumn(names, times, _writer(pattern, texts, zones), pattern, offsets)
+        kinds.setdefault(times.asi8.tobytes(), column)
     columns = [*kinds.values()]
-    if not all(_parsed(pd.Series([*names[:1]]), some).hasnans for some in fits):
+    if not all(_parsed(pd.Series([*names[:1]]), pattern).hasnans for pattern in fits):
         raise DataError(f"a column is named '{names[0]}', a date; the first line should name the columns: date,sales")
-    least = sorted(columns, key=lambda some: some.unevenness(groups)) if len(columns) > 1 else columns
-    if len(columns) > 1 and least[0].unevenness(groups) == least[1].unevenness(groups):
+    ranked = sorted(columns, key=lambda column: column.unevenness(groups)) if len(columns) > 1 else columns
+    if len(columns) > 1 and ranked[0].unevenness(groups) == ranked[1].unevenness(groups):
         row = next(row for row in range(len(texts)) if columns[0].times[row] != columns[1].times[row])
-        days = " or ".join(f"{some.times[row]:%Y-%m-%d} (data.date_format={some.format})" for some in columns)
+        days = " or ".join(f"{column.times[row]:%Y-%m-%d} (data.date_format={column.format})" for column in columns)
         raise DataError(f"{place(row)}, column '{names[0]}': '{texts[row]}' can be {days}; set data.date_format")
-    return least[0] if least else None
+    return ranked[0] if ranked else None
 
 
 def _parsed(texts: pd.Series[str], form: str) -> pd.DatetimeIndex:
@@ -285,9 +287,9 @@ def _offset(zone: str) -> Any:
 
 def _writer(form: str, texts: pd.Series[str], zones: pd.Series[str] | None) -> Any:
     """The function that writes dates like these texts: with or without zeros before short numbers."""
-    some = texts[:_FEW]
-    times = _parsed(some, form)
-    ways = [bare for bare in ("", "HI", "dm", "dmHI") if [_written(time, form, bare) for time in times] == [*some]]
+    samples = texts[:_FEW]
+    times = _parsed(samples, form)
+    ways = [bare for bare in ("", "HI", "dm", "dmHI") if [_written(time, form, bare) for time in times] == [*samples]]
     way = "" if not ways else ways[-1 if "\t" in form else 0]  # numbers in columns of their own have no zeros
 
     def write(times: pd.DatetimeIndex, row: int) -> list[tuple[Any, ...]]:

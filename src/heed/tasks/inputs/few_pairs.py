@@ -1,4 +1,4 @@
-"""What a run of translation starts from: its pairs, settings by their number, tokenizers, and the body of a parent run.
+"""The start of a translation run: its pairs, settings by their number, tokenizers, and the body of a parent run.
 
 A translator can start from a model of single texts, whose blocks become the encoder, the decoder or both:
 
@@ -46,17 +46,17 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import Body
 from heed.tasks.base.transfer import Parent
-from heed.tasks.base.vocabulary import Learned, learned
+from heed.tasks.base.vocabulary import Learned, cached_tokenizers
 from heed.training.device import choose_device
 
 
 def open_pairs(
     data: Any,
-    given: Mapping[str, Sequence[Pair]] | None = None,
+    examples: Mapping[str, Sequence[Pair]] | None = None,
     advice: Advice = no_advice,
     names: Names = SIDES,
 ) -> Splits[Pair]:
-    """Read or generate the examples; `given` ones replace files, `advice` names commands for other kinds of files.
+    """Read or generate the examples, unless they are passed; `advice` names commands for other kinds of files.
 
     `names` are usual names of the columns of both sides.
 
@@ -73,7 +73,7 @@ def open_pairs(
                     f"{', '.join(files)}"
                 )
         reader, *others = (pair_reader(columns, advice, names) for _, columns, *_ in corpora)
-        splits = open_splits(data, reader, given)
+        splits = open_splits(data, reader, examples)
         if others:
             _read_extra(list(zip(data.extra, others, strict=True)), data, splits)
         return splits
@@ -111,12 +111,12 @@ def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Any, splits: 
         name = f"extra {Path(section.files[0]).name}"
         name += f" ({number})" if name in splits.extra else ""
         part = Candidates.read(name, section.files, reader, data)
-        for split, held in held_out.items():
-            if len(shared := part.shared(held)):
+        for split, candidates in held_out.items():
+            if len(shared := part.shared(candidates)):
                 part.leave_out(shared, f"source in the {split} set")
         # The real side of a back-translation is its target; a model trained on it has seen the reference.
-        for split, held in held_out.items():
-            if count := np.isin(part.hashes[:, 1], held.hashes[:, 1]).sum():
+        for split, candidates in held_out.items():
+            if count := np.isin(part.hashes[:, 1], candidates.hashes[:, 1]).sum():
                 part.remarks.append(f"warning: {count:,} targets of {name} are also in the {split} set")
         if not part.examples:
             part.remarks.append(f"warning: {name} has no pair to train on")
@@ -131,7 +131,7 @@ FEW_PAIRS = 10_000
 PAIRS_A_MINUTE = 2_000
 """Settings for few pairs also apply from this number of training pairs of text for each minute of a time budget on a
 CPU: they learn faster, and a larger model would see each pair too seldom (docs/benchmarks.md has the measurements)."""
-_MOST_ALIGNED, _ALIGNED_A_MINUTE = 50_000, 10_000
+_MAX_ALIGNED, _ALIGNED_A_MINUTE = 50_000, 10_000
 """Largest number of pairs whose words are aligned by default, in all or for each minute of a time budget: about a
 kilobyte and half a millisecond each, so a tenth of the budget."""
 _FOR_FEW_PAIRS: Mapping[str, Any] = {
@@ -145,7 +145,7 @@ _FOR_FEW_PAIRS: Mapping[str, Any] = {
 """Fields for few pairs, unless the user gave them (docs/benchmarks.md has the effect of each)."""
 
 
-def few_because(config: Any, num_pairs: int) -> str | None:
+def few_reason(config: Any, num_pairs: int) -> str | None:
     """Why settings for few pairs apply to this number of training pairs, for people; None if they do not."""
     if num_pairs < FEW_PAIRS:
         return f"fewer than {FEW_PAIRS:,} pairs"
@@ -165,10 +165,10 @@ def for_few_pairs(config: Any, num_pairs: int, body: type[Body]) -> Any:
     """
     text = not config.data.is_embedded and config.tokenizer.kind != "char"
     fits = text and config.model.size == "auto" and "scarce" in body.config_class.sizes
-    if not fits or (why := few_because(config, num_pairs)) is None:
+    if not fits or (why := few_reason(config, num_pairs)) is None:
         return config
     fields = {**_FOR_FEW_PAIRS}
-    aligned = max(_MOST_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
+    aligned = max(_MAX_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
     if config.training.alignment.given or num_pairs > aligned:
         del fields["training.guided_attention"]
     if config.tokenizer.shared or config.tokenizer.from_ is not None:
@@ -219,18 +219,18 @@ _SAMPLE = 20_000_000
 
 
 def learn_tokenizers(
-    config: Any, corpora: Sequence[Sequence[Pair]], known: Mapping[str, TextTokenizer]
+    config: Any, corpora: Sequence[Sequence[Pair]], tokenizers: Mapping[str, TextTokenizer]
 ) -> tuple[Any, Tokenizers, str]:
     """Choose the kind and size of the tokenizers and train them on corpora, or take them from the cache.
 
-    The tokenizer of a side that is `known` is used as it is; the same one for both sides makes a shared vocabulary. If
-    not all corpora are in memory, a random sample is used, the same every time.
+    `tokenizers` of a parent, by side, are used unchanged; the same object for both sides makes a shared vocabulary. If
+    not all corpora are in memory, a fixed random sample is used.
 
     Returns:
         The configuration with these choices; the tokenizers; and a remark for the user, or "".
     """
-    if len(known) == 2:
-        source, target = known["source"], known["target"]
+    if len(tokenizers) == 2:
+        source, target = tokenizers["source"], tokenizers["target"]
         fields = {"shared": source is target, "vocab_size": max(5, source.vocab_size), "lowercase": False}
         known_fields = {f"tokenizer.{name}": value for name, value in fields.items()}
         return config.settle("of the run in model.from", known_fields), (source, target), ""
@@ -238,14 +238,14 @@ def learn_tokenizers(
 
     def learn() -> Learned[Any]:
         sizes = [*map(characters_of, corpora)]
-        shares = [size * _SAMPLE // max(_SAMPLE, sum(sizes)) for size in sizes]
-        sample = [sample_of(corpus, most) for corpus, most in zip(corpora, shares, strict=True)]
+        budgets = [size * _SAMPLE // max(_SAMPLE, sum(sizes)) for size in sizes]
+        sample = [sample_of(corpus, budget) for corpus, budget in zip(corpora, budgets, strict=True)]
         decided = with_tokenizer(config, chain.from_iterable(sample), count)
         return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
 
-    decided, trained, used = learned(config, corpora, learn)
+    decided, trained, used = cached_tokenizers(config, corpora, learn)
     remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
-    return decided, (known.get("source", trained[0]), known.get("target", trained[-1])), remark
+    return decided, (tokenizers.get("source", trained[0]), tokenizers.get("target", trained[-1])), remark
 
 
 def train_tokenizers(config: TokenizerConfig, corpora: Sequence[Sequence[Pair]]) -> list[TextTokenizer]:
@@ -259,7 +259,7 @@ def train_tokenizers(config: TokenizerConfig, corpora: Sequence[Sequence[Pair]])
 Part = Literal["encoder", "decoder", "both"]
 _MODEL = "transformer"
 _DEFAULTS: dict[str, Part] = {"bert": "encoder", "encoder": "encoder", "gpt": "decoder"}
-"""Models that can be taken, and the part that they become by default."""
+"""Models whose blocks can be used, and the part that they become by default."""
 _LACKING: dict[str, dict[str, Any]] = {
     "gpt": {"norm": "layer", "bias": True, "positions": ("learned", "sinusoidal")},
     "encoder": {"positions": ("learned", "sinusoidal")},
@@ -269,22 +269,22 @@ _GPT_ACTIVATIONS = {"gelu": "gelu_tanh", "gelu_exact": "gelu"}
 """GPT's names of activations -> their names here, where they differ."""
 
 
-def taken_part(config: Any, parent: Parent) -> Part | None:
+def inherited_part(config: Any, parent: Parent) -> Part | None:
     """The part to take from a parent; None for all of a translator.
 
     Raises:
         ConfigError: The parent does not have that part.
     """
-    take, theirs = config.model.take, parent.task.config.model.name
-    if theirs in _DEFAULTS and parent.task.config.task != config.task:
-        return _DEFAULTS[theirs] if take == "auto" else take
+    take, parent_model = config.model.take, parent.task.config.model.name
+    if parent_model in _DEFAULTS and parent.task.config.task != config.task:
+        return _DEFAULTS[parent_model] if take == "auto" else take
     if take == "auto" or take == "both":
         return None
-    if theirs != _MODEL:
-        known = ", ".join([*_DEFAULTS, _MODEL])
+    if parent_model != _MODEL:
+        names = ", ".join([*_DEFAULTS, _MODEL])
         raise ConfigError(
-            f"model.take is {take}, but {parent.path} is a '{theirs}', which has no separate encoder or decoder to "
-            f"take; models that do: {known}"
+            f"model.take is {take}, but {parent.path} is a '{parent_model}', which has no separate encoder or decoder "
+            f"to take; models that do: {names}"
         )
     return take  # type: ignore[no-any-return]
 
@@ -301,25 +301,25 @@ def with_body(config: Any) -> Any:
             raise ConfigError(f"model.take is {section.take}, but model.from names no run to take it from")
         return config
     parent = Parent.open(section.from_, "model.from")
-    part, theirs = taken_part(config, parent), parent.task.config.model
-    if part is None or theirs.name not in _DEFAULTS:
+    part, parent_model = inherited_part(config, parent), parent.task.config.model
+    if part is None or parent_model.name not in _DEFAULTS:
         return config
     if "name" in section.model_fields_set and section.name != _MODEL:
         raise ConfigError(
-            f"model.name is '{section.name}', but the blocks of {parent.path} ({theirs.name}) fit '{_MODEL}' only"
+            f"model.name is '{section.name}', but the blocks of {parent.path} ({parent_model.name}) fit '{_MODEL}' only"
         )
     body, _ = parent.task.model_and_head()
-    for field, right in _LACKING.get(theirs.name, {}).items():
+    for field, right in _LACKING.get(parent_model.name, {}).items():
         value = getattr(body, field)
         if value not in (right if isinstance(right, tuple) else (right,)):
             raise ConfigError(
                 f"model.from: {parent.path} has model.{field}={value}, which '{_MODEL}' lacks; it can start from a "
-                f"'{theirs.name}' with {right if isinstance(right, str | bool) else right[0]}"
+                f"'{parent_model.name}' with {right if isinstance(right, str | bool) else right[0]}"
             )
-    fields = {"name": _MODEL, **_fields(theirs.name, body, part)}
-    given = section.model_dump(by_alias=True, include=section.model_fields_set)
-    config = config.model_copy(update={"model": type(section).model_validate({**fields, **given})})
-    return config.because(f"as in {parent.path}", *(f"model.{name}" for name in fields if name not in given))
+    fields = {"name": _MODEL, **_fields(parent_model.name, body, part)}
+    set_by_user = section.model_dump(by_alias=True, include=section.model_fields_set)
+    config = config.model_copy(update={"model": type(section).model_validate({**fields, **set_by_user})})
+    return config.because(f"as in {parent.path}", *(f"model.{name}" for name in fields if name not in set_by_user))
 
 
 def _fields(name: str, body: Any, part: Part) -> dict[str, Any]:
@@ -340,29 +340,28 @@ def _fields(name: str, body: Any, part: Part) -> dict[str, Any]:
     return {**common, "norm_eps": body.norm_eps, "activation": body.activation, "source_frame": frame}
 
 
-def counterparts(part: Part, name: str, own: Iterable[str], prefix: str, given: dict[str, Tensor]) -> dict[str, str]:
-    """The parent's names of the tensors to copy, by our name.
+def counterparts(part: Part, name: str, ours: Iterable[str], prefix: str, theirs: dict[str, Tensor]) -> dict[str, str]:
+    """The parent's name of each tensor to copy, by our name.
 
-    `name` is the parent's model, `own` are the names of our tensors, `prefix` begins those of the parent's body. In
-    `given`, the parent's tensors, the vector of BERT's first segment, which every token has here, is added to its
-    positions.
+    `name` is the parent's model, `ours` are the names of our tensors, `prefix` begins those of the parent's body. The
+    vector of BERT's first segment is added to the positions in `theirs`, as every token here is in that segment.
     """
     table = f"{prefix}positions.table.weight"
-    segments = given.get(f"{prefix}segments.weight")
+    segments = theirs.get(f"{prefix}segments.weight")
     if name == "bert" and segments is not None:
-        given[table] = given[table] + segments[0]
+        theirs[table] = theirs[table] + segments[0]
     halves = {"positions.": "positions."}
     for half in ("encoder", "decoder") if part == "both" else (part,):
         side = "source" if half == "encoder" else "target"
-        ours = (f"{side}_embedding", f"{side}_embedding_norm", half, f"{half}_norm")
+        own_parts = (f"{side}_embedding", f"{side}_embedding_norm", half, f"{half}_norm")
         embedding = "embedding" if name == "gpt" else "inputs.embedding"
-        theirs = ours if name == _MODEL else (embedding, "embedding_norm", "blocks", "norm")
-        halves |= {f"{mine}.": f"{other}." for mine, other in zip(ours, theirs, strict=True)}
+        parts = own_parts if name == _MODEL else (embedding, "embedding_norm", "blocks", "norm")
+        halves |= {f"{mine}.": f"{other}." for mine, other in zip(own_parts, parts, strict=True)}
     if name == _MODEL and part == "decoder":
         halves["output."] = "output."
     return {
         tensor: called
-        for tensor in own
+        for tensor in ours
         for begins, other in halves.items()
-        if tensor.startswith(begins) and (called := f"{prefix}{other}{tensor.removeprefix(begins)}") in given
+        if tensor.startswith(begins) and (called := f"{prefix}{other}{tensor.removeprefix(begins)}") in theirs
     }

@@ -46,7 +46,7 @@ Floats = NDArray[np.float32]
 Words = Sequence[str]
 CHARACTERS = 5
 """Length of the longest n-grams of characters by default."""
-_MOST_CHARACTERS = 5_000_000
+_MAX_CHARACTERS = 5_000_000
 """Largest number of characters of training text for n-grams of characters by default."""
 _SHORTEST = 3
 """Length of the shortest n-grams of characters."""
@@ -55,7 +55,7 @@ _LONGEST_WORD = 64
 _ROWS, _NUMBERS = 2**18, 2**26
 """Most n-grams of a kind, the most frequent ones, and most coefficients of a kind."""
 _PARTS = 4
-"""Folds of the training texts: the logits beside which a text is learned come from a fit to the others."""
+"""Folds of the training texts: the held-out logits of a text come from a fit to the other folds."""
 _LOSSES = (("logistic", 10.0), ("logistic", 3.0), ("logistic", 1.0), ("logistic", 0.3), ("squared_hinge", 1.0))
 """Losses and C, the inverse of regularisation. With few texts for each of many labels the SVM's loss is better."""
 FITTED, _CHEAP = 15_000_000, 4
@@ -72,12 +72,12 @@ def words_of(text: str) -> list[str]:
     return [intern(text[start:end]) for start, end in split_words(text)]
 
 
-def _of_words(words: Words, longest: int) -> list[str]:
+def _word_grams(words: Words, longest: int) -> list[str]:
     return [" ".join(words[i : i + n]) for n in range(1, longest + 1) for i in range(len(words) - n + 1)]
 
 
 @lru_cache(1 << 16)
-def _within(word: str, longest: int) -> tuple[str, ...]:
+def _grams_within(word: str, longest: int) -> tuple[str, ...]:
     spaced = f" {word[:_LONGEST_WORD]} "
     return tuple(spaced[i : i + n] for n in range(_SHORTEST, longest + 1) for i in range(len(spaced) - n + 1))
 
@@ -87,8 +87,8 @@ def _shown(part: str) -> str:
     return "-" * (part[0] != " ") + part.strip() + "-" * (part[-1] != " ")
 
 
-def _of_characters(words: Words, longest: int) -> list[str]:
-    return [part for word in words for part in _within(word, longest)]
+def _character_grams(words: Words, longest: int) -> list[str]:
+    return [part for word in words for part in _grams_within(word, longest)]
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,11 @@ class Ngrams:
     def features(self, words: Words) -> tuple[list[int], Floats]:
         """The rows of the distinct n-grams that a text has and that were in training texts, and their values x."""
         rows, values = [], [np.zeros(0, np.float32)]
-        grams = _of_words(words, self.fit.longest), _of_characters(words, self.fit.characters)
-        for known, own_grams in zip(self._rows, grams, strict=True):
-            own = sorted({known[gram] for gram in own_grams if gram in known})
-            rows += own
-            values.append(self.idf[own] / (np.linalg.norm(self.idf[own]) or 1.0))
+        grams = _word_grams(words, self.fit.longest), _character_grams(words, self.fit.characters)
+        for row_of, text_grams in zip(self._rows, grams, strict=True):
+            known_rows = sorted({row_of[gram] for gram in text_grams if gram in row_of})
+            rows += known_rows
+            values.append(self.idf[known_rows] / (np.linalg.norm(self.idf[known_rows]) or 1.0))
         return rows, np.concatenate(values)
 
     def logits(self, documents: Iterable[Words]) -> Tensor:
@@ -156,15 +156,15 @@ class Ngrams:
         return torch.from_numpy(np.concatenate(result))
 
     def parts(self, words: Words) -> dict[str, Floats]:
-        """What each n-gram of a text adds to the logits, `(outputs,)`: "not good", characters as "un-", "-ful-"."""
+        """The contribution of each n-gram of a text to the logits, `(outputs,)`: "not good", "un-", "-ful-"."""
         (rows, values), num_words = self.features(words), len(self.names[0])
         names = [self.names[0][row] if row < num_words else _shown(self.names[1][row - num_words]) for row in rows]
         return dict(zip(names, values[:, np.newaxis] * self.weight[rows], strict=True))
 
-    def beside(self, texts: Sequence[T], words: Callable[[T], Words], targets: Targets) -> Tensor:
+    def held_out_logits(self, texts: Sequence[T], words: Callable[[T], Words], targets: Targets) -> Tensor:
         """For each text of `learn` the logits of n-grams that were fitted without it, `(texts, outputs)`."""
         used, lengths = np.arange(0, len(texts), self.fit.step), (self.fit.longest, self.fit.characters)
-        counts, num_words, _ = _counted([words(text) for text in select(texts, used)], lengths, len(self.bias))
+        counts, num_words, _ = _count([words(text) for text in select(texts, used)], lengths, len(self.bias))
         held_out = _held_out(counts, num_words, targets.of(used), self.fit, range(_PARTS))
         return self._completed(texts, words, held_out * np.float32(self.fit.scale))
 
@@ -184,7 +184,7 @@ class Ngrams:
 
     @classmethod
     def restore(cls, folder: Path) -> Self:
-        """What was saved.
+        """Read the n-grams that `save` wrote.
 
         Raises:
             RunError: A file is missing or damaged.
@@ -193,8 +193,8 @@ class Ngrams:
         tensors = read_tensors(path)
         rows, outputs = sum(map(len, names)), tensors["bias"].numel() if "bias" in tensors else 0
         shapes = {"idf": (rows,), "weight": (rows, outputs), "bias": (outputs,)}
-        if (found := {name: tuple(tensor.shape) for name, tensor in tensors.items()}) != shapes:
-            raise damaged(path, f"its tensors are {found}, expected {shapes}")
+        if (actual := {name: tuple(tensor.shape) for name, tensor in tensors.items()}) != shapes:
+            raise damaged(path, f"its tensors are {actual}, expected {shapes}")
         for name, tensor in tensors.items():
             check_finite(tensor, name, str(path))
         return cls(fit, names, *(tensors[name].float().numpy() for name in _TENSORS))
@@ -209,7 +209,7 @@ class Targets:
     exclusive: bool  # exactly one output of a text is positive
 
     def of(self, texts: NDArray[np.int64]) -> Targets:
-        """Those of some texts."""
+        """The targets of some texts."""
         return replace(self, true=self.true[texts], weights=None if self.weights is None else self.weights[texts])
 
     @property
@@ -240,12 +240,12 @@ def learn(
     Args:
         texts: Training texts.
         words: The words of a text.
-        targets: What they should be labelled.
+        targets: The right outputs of each text.
         lengths: Length of the longest n-grams of words, and of characters; 0 for none.
         work: Characters of all texts for each that may be fitted (`work_of`).
 
     Returns:
-        The n-grams, and their logits beside which the network is trained (`Ngrams.beside`).
+        The n-grams, and the held-out logits with which the network is trained (`Ngrams.held_out_logits`).
     """
     longest, characters = lengths
     step = 1 + int(work if characters else work / _CHEAP)
@@ -253,24 +253,24 @@ def learn(
     documents, targets = [words(text) for text in select(texts, used)], targets.of(used)
     few = np.arange(0, len(used), max(1, min(round(work / step), len(used) // _FEWEST)))
     whole, folds = len(few) == len(used), _PARTS if len(few) <= _FEW else 2
-    counted = cache(lambda *lengths: _counted(documents, lengths, targets.true.shape[1]))
+    counted = cache(lambda *lengths: _count(documents, lengths, targets.true.shape[1]))
 
     def tried(longest: int, characters: int, loss: str, strength: float) -> tuple[float, Fit, Floats]:
         fit = Fit(longest, characters, loss, strength, step, len(used))
-        (counts, num_words), some = counted(longest, characters)[:2], targets.of(few)
-        logits = _held_out(counts[few], num_words, some, fit, range(folds))
+        (counts, num_words), sample = counted(longest, characters)[:2], targets.of(few)
+        logits = _held_out(counts[few], num_words, sample, fit, range(folds))
         inside = np.flatnonzero(_parts(len(few)) < folds)
-        return some.of(inside).right(logits[inside]), fit, logits
+        return sample.of(inside).right(logits[inside]), fit, logits
 
     best = max((tried(longest, 0, *loss) for loss in _LOSSES), key=itemgetter(0))  # the first of equals
     if characters:
-        again = _LOSSES if folds == _PARTS else [(best[1].loss, best[1].strength)]
-        best = max(best, *(tried(longest, characters, *loss) for loss in again), key=itemgetter(0))
+        losses = _LOSSES if folds == _PARTS else [(best[1].loss, best[1].strength)]
+        best = max(best, *(tried(longest, characters, *loss) for loss in losses), key=itemgetter(0))
     if longest > 1:
         best = max(best, tried(1, best[1].characters, best[1].loss, best[1].strength), key=itemgetter(0))
-    _, fit, known = best
+    _, fit, logits = best
     counts, num_words, names = counted(fit.longest, fit.characters)
-    logits = _held_out(counts, num_words, targets, fit, range(folds * whole, _PARTS), known if whole else None)
+    logits = _held_out(counts, num_words, targets, fit, range(folds * whole, _PARTS), logits if whole else None)
     # Where all held-out texts are right, the largest scale has the smallest loss, however few they are.
     scales = np.geomspace(0.25, 2 if fit.loss == "logistic" else 32, 31, dtype=np.float32)
     scale = min(scales, key=lambda scale: targets.loss(logits * scale))
@@ -287,19 +287,19 @@ def work_of(size: int, num_outputs: int, minutes: float) -> float:
 
 def usual_characters(size: int, work: float) -> int:
     """Length of the longest n-grams of characters by default, for texts with `size` characters; 0 for none."""
-    return CHARACTERS if size <= _MOST_CHARACTERS and work <= 1 else 0
+    return CHARACTERS if size <= _MAX_CHARACTERS and work <= 1 else 0
 
 
-def _counted(documents: Sequence[Words], lengths: tuple[int, ...], num_outputs: int) -> tuple[csr_matrix, int, Names]:
+def _count(documents: Sequence[Words], lengths: tuple[int, ...], num_outputs: int) -> tuple[csr_matrix, int, Names]:
     """1 if a text has an n-gram, `(texts, rows)`, the number of n-grams of words, and all n-grams."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import CountVectorizer
 
     counts, names = [], []
-    for grams, longest in zip((_of_words, _of_characters), lengths, strict=True):
+    for grams, longest in zip((_word_grams, _character_grams), lengths, strict=True):
         if longest:
-            given = {"binary": True, "dtype": np.float32, "max_features": min(_ROWS, _NUMBERS // num_outputs)}
-            vectorizer = CountVectorizer(analyzer=partial(grams, longest=longest), **given)
+            settings = {"binary": True, "dtype": np.float32, "max_features": min(_ROWS, _NUMBERS // num_outputs)}
+            vectorizer = CountVectorizer(analyzer=partial(grams, longest=longest), **settings)
             counts.append(vectorizer.fit_transform(documents))
             names.append(tuple(vectorizer.get_feature_names_out().tolist()))
     return hstack(counts, format="csr"), len(names[0]), (names[0], names[1] if len(names) > 1 else ())
@@ -321,10 +321,10 @@ def _parts(count: int) -> NDArray[np.int64]:
 
 
 def _held_out(
-    counts: csr_matrix, num_words: int, targets: Targets, fit: Fit, folds: range, known: Floats | None = None
+    counts: csr_matrix, num_words: int, targets: Targets, fit: Fit, folds: range, logits: Floats | None = None
 ) -> Floats:
-    """Logits of the texts of some folds from fits to the other folds, `(texts, outputs)`, beside `known` ones."""
-    part, logits = _parts(len(targets.true)), np.zeros(targets.true.shape, np.float32) if known is None else known
+    """`logits` of texts, `(texts, outputs)`, with those of some folds computed from fits to the other folds."""
+    part, logits = _parts(len(targets.true)), np.zeros(targets.true.shape, np.float32) if logits is None else logits
     for number in folds:
         out, others = np.flatnonzero(part == number), np.flatnonzero(part != number)
         if len(out) and len(others):
@@ -344,15 +344,15 @@ def _regress(counts: csr_matrix, num_words: int, targets: Targets, fit: Fit) -> 
     inputs = _scaled(counts, idf, num_words)[:, used]
     # The dual solver is five times as fast as the primal one, and the texts labelled correctly are the same.
     settings: Any = {"C": fit.strength, "dual": True, "tol": 0.1, "max_iter": 1000, "random_state": 0}
-    made = LogisticRegression(solver="liblinear", **settings) if fit.loss == "logistic" else LinearSVC(**settings)
+    regression = LogisticRegression(solver="liblinear", **settings) if fit.loss == "logistic" else LinearSVC(**settings)
     columns = targets.true[:, int(targets.two) :].T
     weight, bias = np.zeros((len(idf), len(columns)), np.float32), np.zeros(len(columns), np.float32)
     for number, column in enumerate(columns):
         if column.all() or not column.any():  # only one class: the odds with one text of the other class added
             bias[number] = (1 if column.any() else -1) * np.log(len(column) + 1)
             continue
-        made.fit(inputs, column, None if targets.weights is None else targets.weights[:, number])
-        weight[used, number], bias[number] = made.coef_[0], made.intercept_[0]
+        regression.fit(inputs, column, None if targets.weights is None else targets.weights[:, number])
+        weight[used, number], bias[number] = regression.coef_[0], regression.intercept_[0]
     if targets.two:
         return idf, np.hstack([-weight / 2, weight / 2]), np.concatenate([-bias / 2, bias / 2])
     return idf, weight, bias

@@ -29,14 +29,14 @@ from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, counted, counted_are, sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
-from heed.tasks.contracts import Batch, Draw, Pass, Sized, listed
+from heed.tasks.contracts import Batch, Draw, Pass, Sized, as_list
 from heed.tasks.inputs.few_pairs import (
     auto_size,
-    few_because,
+    few_reason,
     for_few_pairs,
+    inherited_part,
     learn_tokenizers,
     open_pairs,
-    taken_part,
 )
 from heed.tasks.inputs.supervision import Supervision
 from heed.tasks.inputs.tokens import SAMPLES, Tokens, file_of
@@ -97,7 +97,7 @@ class TrainingSet:
         if len(self._corpora) > 1:
             sizes, weights = [len(c.examples) for c in self._corpora], [c.weight for c in self._corpora]
             chosen = draw_epoch(sizes, weights, seed, epoch)
-        return listed(plan_pass(costs, batch_tokens, seed, epoch, chosen), *(c.examples for c in self._corpora))
+        return as_list(plan_pass(costs, batch_tokens, seed, epoch, chosen), *(c.examples for c in self._corpora))
 
 
 def pair_kind(names: Names = SIDES) -> Kind:
@@ -108,7 +108,7 @@ def pair_kind(names: Names = SIDES) -> Kind:
         ),
         fields=lambda data: ("source", "target"),
         sides=lambda data: ("source",),
-        open=lambda data, given: open_pairs(data, given, suggest_task, names),
+        open=lambda data, examples: open_pairs(data, examples, suggest_task, names),
     )
 
 
@@ -117,7 +117,7 @@ PAIRS = pair_kind()
 
 @dataclass(frozen=True)
 class Pairs(Tokens):
-    """The source of a pair, framed as the model reads it; the target is what is written."""
+    """The source of a pair, framed as the model reads it; the model writes the target."""
 
     key: ClassVar[str] = "source"
     sized: ClassVar = {
@@ -131,7 +131,7 @@ class Pairs(Tokens):
     row_kinds: ClassVar = ("<i4",) * 2
 
     kind: Kind = PAIRS
-    asked: Sequence[str] = ("source", "text")
+    text_columns: Sequence[str] = ("source", "text")
     documents: bool = False
     """True if sources are documents: of long ones the first `data.max_source` tokens are read."""
 
@@ -144,33 +144,33 @@ class Pairs(Tokens):
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
-        """That of targets; the same object if it is shared."""
+        """The tokenizer of targets; the same object if it is shared."""
         return self.tokenizers["target"]
 
     def learn(self, config: Any, splits: Splits[Pair], parent: Parent | None) -> tuple[Any, Self]:
-        seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
-        count = sum(map(len, seen))
-        asked, config = config, for_few_pairs(config, count, body_class(config.model.name, ("pair_decoder",)))
-        if config is not asked:
-            why = few_because(asked, count)
+        corpora = [splits.examples["train"], *(extra.examples for extra in splits.extra.values())]
+        count = sum(map(len, corpora))
+        config_before, config = config, for_few_pairs(config, count, body_class(config.model.name, ("pair_decoder",)))
+        if config is not config_before:
+            why = few_reason(config_before, count)
             splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
         if parent is None:
-            config, (source, target), remark = learn_tokenizers(config, seen, _of_parent(config))
+            config, (source, target), remark = learn_tokenizers(config, corpora, _of_parent(config))
             splits.remarks += [remark] if remark else []
         else:
             source, target = (parent.tokenizer(side, self.sized[side].alike) for side in self.roles)
         languages = dict[str, list[str]]()
         for side in self.roles:
             if config.model.settings.get(f"{side}_frame") == "language":
-                corpora = (config.data, *config.data.extra)
-                of_side = dict.fromkeys(getattr(corpus, f"{side}_language", None) for corpus in corpora)
+                sections = (config.data, *config.data.extra)
+                of_side = dict.fromkeys(getattr(section, f"{side}_language", None) for section in sections)
                 languages[side] = [name for name in of_side if name is not None]
         if parent is None:
             for side, names in languages.items():
                 (source if side == "source" else target).add_tags(names)
         elif config.model.like is not None:
             source, target = self._with_new_language(config, splits, languages, source, target)
-        source.add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
+        source.add_tags(extra.tag for extra in splits.extra.values() if extra.tag is not None)
         return config, replace(self, tokenizers={"source": source, "target": target})
 
     def _with_new_language(
@@ -218,17 +218,17 @@ class Pairs(Tokens):
 
     def leave_out(self, work: Work) -> None:
         """Drop training pairs that are too long, and count them; read the links that guide attention."""
-        data, most = work.config.data, self.most(work)
+        data, limit = work.config.data, self.side_limit(work)
         if not data.is_embedded:
-            rule = f"longer than data.max_length {most} tokens"
-            if most != data.max_length:
-                rule = f"longer than the {most} tokens that model.max_length has positions for"
+            rule = f"longer than data.max_length {limit} tokens"
+            if limit != data.max_length:
+                rule = f"longer than the {limit} tokens that model.max_length has positions for"
             for name in ("train", *work.splits.extra):
                 encoded: Any = work.encoded(name)
-                kept = np.flatnonzero(encoded.lengths.max(1) <= most)
-                if name == "train" and not len(kept):
+                short = np.flatnonzero(encoded.lengths.max(1) <= limit)
+                if name == "train" and not len(short):
                     raise DataError(f"every training pair is {rule}; raise the limit, or give shorter pairs")
-                work.keep(name, kept, rule)
+                work.keep(name, short, rule)
         self.guide(work)
 
     def guide(self, work: Work) -> Supervision | None:
@@ -237,18 +237,18 @@ class Pairs(Tokens):
         return None if section is None else work.once("guide", lambda: Supervision(work, section))
 
     @staticmethod
-    def most(work: Work) -> int:
+    def side_limit(work: Work) -> int:
         """The most tokens that a side of a training pair may have."""
         data, positions = work.config.data, work.head.positions  # type: ignore[attr-defined]
-        most = 2**30 if data.is_embedded else data.max_length
-        return most if positions is None else min(most, positions - 1)  # one for the start token of a target
+        limit = 2**30 if data.is_embedded else data.max_length
+        return limit if positions is None else min(limit, positions - 1)  # one for the start token of a target
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         positions = work.head.positions  # type: ignore[attr-defined]
         if positions is not None and not work.is_imported:
             names = [name for name in work.split_names if name != "train" or work.config.data.is_embedded]
             encoded: dict[str, Any] = {name: work.encoded(name) for name in names}
-            needed = {name: int(np.add(one.lengths, (0, 1)).max()) for name, one in encoded.items()}
+            needed = {name: int(np.add(tokens.lengths, (0, 1)).max()) for name, tokens in encoded.items()}
             check_positions(positions, needed, work.config.generation.max_length)
         return {}
 
@@ -332,7 +332,7 @@ class Pairs(Tokens):
         sides = zip(sources, targets, strict=True)
         return [[self._tagged(source, tag), [*self.target_prefix, *target]] for source, target in sides]
 
-    def made_of(self, rows: Sequence[Numbers]) -> list[TokenPair]:
+    def from_rows(self, rows: Sequence[Numbers]) -> list[TokenPair]:
         return [*starmap(TokenPair, rows)]
 
     def _tagged(self, source: list[int], tag: str | None) -> list[int]:
@@ -359,15 +359,15 @@ class Pairs(Tokens):
     def training(self, work: Work) -> TrainingSet:
         """All training data: the training set, then the further corpora."""
 
-        def made() -> TrainingSet:
+        def collect() -> TrainingSet:
             train: Any = work.encoded("train")
             corpora = [Weighted(work.splits.examples["train"], train)]
-            for name, one in work.splits.extra.items():
+            for name, extra in work.splits.extra.items():
                 tokens: Any = work.encoded(name)
-                corpora.append(Weighted(one.examples, tokens, one.weight, one.tag))
+                corpora.append(Weighted(extra.examples, tokens, extra.weight, extra.tag))
             return TrainingSet(corpora)
 
-        return work.once("training set", made)  # type: ignore[no-any-return]
+        return work.once("training set", collect)  # type: ignore[no-any-return]
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
         training = self.training(work)
@@ -426,7 +426,7 @@ class Pairs(Tokens):
         return encoded.lengths[:, 1]  # type: ignore[no-any-return]
 
     def to_write(self, work: Work) -> ToWrite[list[int]]:
-        """What a validation writes."""
+        """The outputs that a validation writes."""
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
         longest, positions = int(self.written_lengths("valid", work).max()) + 2, work.head.positions  # type: ignore[attr-defined]
         sources = [pair.source for pair in work.encoded("valid")[:VALIDATED]]
@@ -448,7 +448,7 @@ class Pairs(Tokens):
     def cut_of(self, split: str, work: Work) -> list[int]:
         """Numbers of the documents of a split that are cut; empty for splits that are not in memory."""
 
-        def found() -> list[int]:
+        def find() -> list[int]:
             pairs, full = work.splits.examples[split], self.max_source + len(self.framed([]))
             if not self.documents or isinstance(pairs, StoredExamples):
                 return []
@@ -457,7 +457,7 @@ class Pairs(Tokens):
             longest = np.flatnonzero(encoded.lengths[:, 0] >= full).tolist()
             return [longest[n] for n in self.cut_in([pairs[n].source for n in longest])]
 
-        return work.once(f"cut of {split}", found)  # type: ignore[no-any-return]
+        return work.once(f"cut of {split}", find)  # type: ignore[no-any-return]
 
     def notes(self, work: Work) -> list[str]:
         notes = []
@@ -476,14 +476,14 @@ class Pairs(Tokens):
     def links_held_out(self, work: Work) -> dict[tuple[str, ...], tuple[Link, ...]]:
         """The true alignment of each validation and test pair of embedded data; empty for other data."""
 
-        def drawn() -> dict[tuple[str, ...], tuple[Link, ...]]:
+        def draw() -> dict[tuple[str, ...], tuple[Link, ...]]:
             data = work.config.data
             if not data.is_embedded:
                 return {}
             splits = open_pairs(data.model_copy(update={"train": 0})).examples  # drawing the training pairs takes long
             return {pair.texts: pair.links for pairs in splits.values() for pair in pairs if pair.links}
 
-        return work.once("links held out", drawn)  # type: ignore[no-any-return]
+        return work.once("links held out", draw)  # type: ignore[no-any-return]
 
     def samples(self, work: Work) -> Iterator[str]:
         """A few training examples, with the links that guide attention; the first example of each other split."""
@@ -504,8 +504,8 @@ class Pairs(Tokens):
         """The source and target tokens of a split or further corpus; a tag counts as a source token."""
         corpus: Any = work.encoded(split)
         return [
-            SideCounts(split, side, own, corpus.counts(row, one.vocab_size, own), one.special.unknown)
-            for row, ((side, one), own) in enumerate(zip(self.tokenizers.items(), corpus.lengths.T, strict=True))
+            SideCounts(split, side, n, corpus.counts(row, tokenizer.vocab_size, n), tokenizer.special.unknown)
+            for row, ((side, tokenizer), n) in enumerate(zip(self.tokenizers.items(), corpus.lengths.T, strict=True))
         ]
 
 
@@ -514,11 +514,11 @@ def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     if config.model.from_ is None or config.tokenizer.model_fields_set:
         return {}
     parent = Parent.open(config.model.from_, "model.from")
-    if (part := taken_part(config, parent)) is None:
+    if (part := inherited_part(config, parent)) is None:
         return {}
-    theirs = parent.task.tokenizers()
+    by_kind = parent.task.tokenizers()
     sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]
-    return {side: theirs.get(side) or theirs["tokens"] for side in sides if theirs.keys() & {side, "tokens"}}
+    return {side: by_kind.get(side) or by_kind["tokens"] for side in sides if by_kind.keys() & {side, "tokens"}}
 
 
 def language_token(tokenizer: TextTokenizer, name: str) -> int | None:
@@ -540,10 +540,10 @@ def check_positions(positions: int | None, needed: Mapping[str, int], written: i
     if positions is None or not needed:
         return
     table = f"model.max_length is {positions}, the number of learned positions, but"
-    most, split = max((most, split) for split, most in needed.items())
-    if most > positions:
+    longest, split = max((length, split) for split, length in needed.items())
+    if longest > positions:
         raise ConfigError(
-            f"{table} a text of {split} needs {most}; set model.max_length={most}, or model.positions=sinusoidal"
+            f"{table} a text of {split} needs {longest}; set model.max_length={longest}, or model.positions=sinusoidal"
         )
     if written is not None and written > positions:
         raise ConfigError(

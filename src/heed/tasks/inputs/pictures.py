@@ -40,7 +40,7 @@ _GRID, _LARGEST_GRID = 8, 14
 _LARGEST_PATCH = 16
 _CACHED = 4
 """Lists of pictures whose sized pixels are cached."""
-_MOST = 8
+_MAX_SIZES = 8
 """Largest number of sizes listed on a line."""
 _NAMED = 5
 """Pictures named in a warning."""
@@ -56,13 +56,13 @@ class PictureSplits(Splits[Picture]):
     pixels: Pixels = field(default_factory=Pixels)
 
 
-def open_pictures(data: Any, pixels: Pixels, given: Mapping[str, Sequence[Picture]] | None = None) -> PictureSplits:
+def open_pictures(data: Any, pixels: Pixels, examples: Mapping[str, Sequence[Picture]] | None = None) -> PictureSplits:
     """Read every split of a `data` section of pictures.
 
     Args:
         data: The section.
-        pixels: Records the places of the pictures (`Pixels.of(data, given)`).
-        given: Examples passed in Python, by split (`heed.data.kinds.pictures`).
+        pixels: Records the places of the pictures (`Pixels.of(data, examples)`).
+        examples: Examples passed in Python, by split (`heed.data.kinds.pictures`).
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
@@ -70,15 +70,15 @@ def open_pictures(data: Any, pixels: Pixels, given: Mapping[str, Sequence[Pictur
     if data.is_embedded:
         drawn, images = draw_digits({"train": data.train, "valid": data.valid, "test": data.test}, data.seed)
         pixels.sources[DIGITS] = images
-        splits = drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
+        splits = drawn_splits({str(name): pictures for name, pictures in drawn.items()}, data.name, "pictures")
         return PictureSplits(**vars(splits), pixels=pixels)
     remarks: list[str] = []
-    if given is None and data.origin == "files":
+    if examples is None and data.origin == "files":
         data, remarks = with_sets(data)
     # `in_memory` bounds megabytes of pixels here; the examples themselves are small.
     reader = picture_reader(data, pixels, suggest_task)
     is_classes = partial(labels_are_classes, data)
-    splits = open_splits(data.model_copy(update={"in_memory": None}), reader, given, has_classes=is_classes)
+    splits = open_splits(data.model_copy(update={"in_memory": None}), reader, examples, has_classes=is_classes)
     splits.remarks = [*remarks, *splits.remarks]
     return PictureSplits(**vars(splits), pixels=pixels)
 
@@ -90,13 +90,13 @@ def with_sets(data: Any) -> tuple[Any, list[str]]:
         DataError: A folder given for a split contains only other splits.
     """
     update: dict[str, list[str]] = {}
-    found: dict[str, str] = {}
+    sets_of_train: dict[str, str] = {}
     remarks = []
     for split in ("train", "valid", "test"):
         files = getattr(data, split)
-        if files is None and split in found:
-            update[split] = [found[split]]
-            remarks.append(f"data.{split} is {found[split]}")
+        if files is None and split in sets_of_train:
+            update[split] = [sets_of_train[split]]
+            remarks.append(f"data.{split} is {sets_of_train[split]}")
         for path in files if isinstance(files, list) else ():
             sets = Listing(path).splits() if os.path.isdir(path) else {}
             if sets and split not in sets:
@@ -105,7 +105,7 @@ def with_sets(data: Any) -> tuple[Any, list[str]]:
                 )
             update.setdefault(split, []).append(sets.get(split, str(path)))
             if split == "train":
-                found = {**sets, **found}
+                sets_of_train = {**sets, **sets_of_train}
     return data.model_copy(update=update), remarks
 
 
@@ -117,8 +117,8 @@ def sizing_of(data: Any, train: Sequence[Picture], pixels: Pixels, parent: Pictu
     """
     facts = pixels.facts([picture.place for picture in train])
     if parent is None or data.channels not in ("auto", parent.sizing.channels):
-        channels = data.channels if data.channels != "auto" else max(one.channels for one in facts)
-        height, width = settled_size([(one.height, one.width) for one in facts])
+        channels = data.channels if data.channels != "auto" else max(fact.channels for fact in facts)
+        height, width = settled_size([(fact.height, fact.width) for fact in facts])
         sizing = Sizing(height, width, channels, data.crop)
     else:
         sizing = parent.sizing
@@ -128,7 +128,7 @@ def sizing_of(data: Any, train: Sequence[Picture], pixels: Pixels, parent: Pictu
         height, width = (data.size, data.size) if isinstance(data.size, int) else data.size
         if (height, width) != (sizing.height, sizing.width):
             sizing = replace(sizing, height=height, width=width, shorter=None)
-    levels = [one.levels for one in facts if one.levels is not None]
+    levels = [fact.levels for fact in facts if fact.levels is not None]
     if levels and sizing.levels is None:
         sizing = replace(sizing, levels=(min(low for low, _ in levels), max(high for _, high in levels)))
     return sizing
@@ -159,7 +159,7 @@ def _places(name: str) -> Sequence[str]:
         matching = sorted(glob.glob(name, recursive=True))
         if not matching:
             raise ConfigError(f"no file matches '{name}'")
-        return [place for one in matching for place in ([one] if os.path.isfile(one) else _inside(Path(one)))]
+        return [place for match in matching for place in ([match] if os.path.isfile(match) else _inside(Path(match)))]
     return [name]
 
 
@@ -190,7 +190,7 @@ def _several(pictures: Any) -> Sequence[Any] | None:
     return None
 
 
-class Asked(list[Picture]):
+class PictureQuery(list[Picture]):
     """Pictures to predict, with the reader of their pixels."""
 
     def __init__(self, pictures: Iterable[Picture], pixels: Pixels, may_lack: bool = False) -> None:
@@ -228,10 +228,10 @@ class PictureAccess:
         splits.pixels.sources |= self.pixels.sources  # of pictures passed in Python
         self.pixels, self.is_open = splits.pixels, True
 
-    def some(self, pictures: Sequence[Picture], pixels: Pixels) -> PictureStore:
+    def store(self, pictures: Sequence[Picture], pixels: Pixels) -> PictureStore:
         """The sized pictures of some examples, read by `pixels`; the last few requests are cached."""
-        for known, store in self._stores:
-            if known is pictures:
+        for cached, store in self._stores:
+            if cached is pictures:
                 return store
         places = [picture.place for picture in pictures]
         store = PictureStore(pixels, places, self._sizing, self._data.in_memory)
@@ -256,17 +256,17 @@ class Pictures(Input):
         """The input of pictures of a form, in splits that are open, or that are opened when they are needed."""
         return replace(self, form=form, access=PictureAccess(data, form.sizing, splits))
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Picture]] | None) -> PictureSplits:
-        splits = open_pictures(config.data, Pixels.of(config.data, given), given)
+    def open(self, config: Any, examples: Mapping[str, Sequence[Picture]] | None) -> PictureSplits:
+        splits = open_pictures(config.data, Pixels.of(config.data, examples), examples)
         if self.access is not None:  # the form of a new run depends on the splits
             self.access.open(splits)
         return splits
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Picture]:
-        held = hold_pictures(data, split, config.data, findings)
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Picture]:
+        pictures = hold_pictures(data, split, config.data, findings)
         if self.access is not None:
-            self.access.pixels.sources |= held.sources
-        return held
+            self.access.pixels.sources |= pictures.sources
+        return pictures
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Picture]:
         return list(picture_reader(self.config.data, self.access.pixels).read([str(file) for file in files], findings))
@@ -303,15 +303,15 @@ class Pictures(Input):
             return "base"
         return "tiny" if not self.is_small(work) and len(work.splits.examples["train"]) <= 3_000 else "small"
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         """The default patch size, if the model has patches and no size is given.
 
         Among the sizes that divide the picture, that with the grid closest to 8 x 8; none for sizes of the paper.
         """
-        own = work.body_class.config_class.model_fields
-        if "patch_size" not in own or "patch_size" in given or work.size in ("medium", "base", "large"):
+        body_fields = work.body_class.config_class.model_fields
+        if "patch_size" not in body_fields or "patch_size" in fields or work.size in ("medium", "base", "large"):
             return {}
-        height, width = given["height"], given["width"]
+        height, width = fields["height"], fields["width"]
         fitting = [p for p in range(2, _LARGEST_PATCH + 1) if height % p == 0 and width % p == 0]
         small = [p for p in fitting if max(height, width) // p <= _LARGEST_GRID] or fitting
         if not small:
@@ -325,9 +325,9 @@ class Pictures(Input):
         return self.encoded_for(self, examples)
 
     def encoded_for(self, other: Any, examples: Sequence[Picture]) -> PictureStore:  # type: ignore[override]
-        pixels = examples.pixels if isinstance(examples, Asked) else self.access.pixels
-        made: PictureStore = other.access.some(examples, pixels)
-        return made
+        pixels = examples.pixels if isinstance(examples, PictureQuery) else self.access.pixels
+        store: PictureStore = other.access.store(examples, pixels)
+        return store
 
     def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
         change = None
@@ -343,40 +343,40 @@ class Pictures(Input):
 
     # Using a model ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[Sequence[Picture], bool]:
-        if isinstance(given, Asked):
-            return given, False
-        several = _several(given)
-        values = [given] if several is None else several
-        if all(isinstance(one, str | Path) and str(one).strip() for one in values):
-            return self.asked(values), several is None
+    def questions(self, pictures: Any) -> tuple[Sequence[Picture], bool]:
+        if isinstance(pictures, PictureQuery):
+            return pictures, False
+        several = _several(pictures)
+        values = [pictures] if several is None else several
+        if all(isinstance(value, str | Path) and str(value).strip() for value in values):
+            return self.from_files(values), several is None
         pixels = Pixels.of(self.config.data)
-        return Asked(pictures_of(values, pixels), pixels), several is None
+        return PictureQuery(pictures_of(values, pixels), pixels), several is None
 
-    def asked(self, files: Sequence[str | Path], may_lack: bool = False) -> Asked:
+    def from_files(self, files: Sequence[str | Path], may_lack: bool = False) -> PictureQuery:
         """Pictures of files, some of which may not be readable."""
         pixels = Pixels.of(self.config.data)
         pixels.sources, pixels.problems = self.access.pixels.sources, {}
         pictures = (Picture("", "", os.path.expanduser(file), str(file)) for file in files)
-        return Asked(pictures, pixels, may_lack)
+        return PictureQuery(pictures, pixels, may_lack)
 
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
+    def finished(self, head: Head, predictions: Sequence[Any], examples: Sequence[Any], encoded: Any) -> list[Any]:
         """The predictions; of several files, those that cannot be read have none, and a warning names them.
 
         Raises:
             DataError: None can be read.
         """
-        problems = examples.problems if isinstance(examples, Asked) else {}
+        problems = examples.problems if isinstance(examples, PictureQuery) else {}
         if not problems:
-            return list(made)
+            return list(predictions)
         if not examples.may_lack:  # type: ignore[attr-defined]
-            failed = [f"('{one.origin}') {problems[one.place]}" for one in examples if one.place in problems]
+            failed = [f"('{p.origin}') {problems[p.place]}" for p in examples if p.place in problems]
             if len(failed) == len(examples):
                 raise DataError(f"pictures[0] {failed[0]}")
             what = f"{counted(len(failed), 'picture')} of {len(examples):,} cannot be read and have no label"
             more = "; ..." if len(failed) > _NAMED else ""
             warnings.warn(f"{what}: {'; '.join(failed[:_NAMED])}{more}", stacklevel=2)
-        return [head.blank if one.place in problems else said for one, said in zip(examples, made, strict=True)]
+        return [head.blank if p.place in problems else q for p, q in zip(examples, predictions, strict=True)]
 
     def place(self, examples: Sequence[Picture], i: int) -> dict[str, str]:
         return {"origin": examples[i].origin, "picture": examples[i].place}
@@ -389,11 +389,11 @@ class Pictures(Input):
         sizing = self.form.sizing
         colour = "grey" if sizing.channels == 1 else "red, green and blue"
         size = f"{sizing.width} x {sizing.height} pixels, {colour}"
-        said = f"pictures are read as {size}; other aspect ratios: {sizing.crop}"
+        line = f"pictures are read as {size}; other aspect ratios: {sizing.crop}"
         if sizing.levels is not None:
             low, high = sizing.levels
-            said += f"; values of more than 8 bits: {low:g} to {high:g}, as in the training pictures, become 0 to 255"
-        return said
+            line += f"; values of more than 8 bits: {low:g} to {high:g}, as in the training pictures, become 0 to 255"
+        return line
 
     def notes(self, work: Work) -> list[str]:
         return [self.form_line]
@@ -412,8 +412,8 @@ class Pictures(Input):
         for pictures in splits.examples.values():
             for picture in pictures[:: max(1, len(pictures) // 3)][:3]:
                 (facts,) = self.access.pixels.facts([picture.place])
-                said = f"{facts.width} x {facts.height}" + "".join(f", {note}" for note in facts.notes)
-                samples.append(f"  {escaped(picture.origin)}  {escaped(picture.label)}  ({said})")
+                shown = f"{facts.width} x {facts.height}" + "".join(f", {note}" for note in facts.notes)
+                samples.append(f"  {escaped(picture.origin)}  {escaped(picture.label)}  ({shown})")
         return [
             splits.summary,
             *self.notes(work),
@@ -431,6 +431,6 @@ class Pictures(Input):
     def _sizes(self, pictures: Sequence[Picture]) -> str:
         """The original sizes of pictures, the most frequent first."""
         facts = self.access.pixels.facts([picture.place for picture in pictures])
-        counts = Counter((one.width, one.height, one.channels) for one in facts).most_common()
-        some = ", ".join(f"{w} x {h} {'grey' if c == 1 else 'colour'} {n:,}" for (w, h, c), n in counts[:_MOST])
-        return some + (f", ... ({len(counts):,} sizes)" if len(counts) > _MOST else "")
+        counts = Counter((fact.width, fact.height, fact.channels) for fact in facts).most_common()
+        sizes = ", ".join(f"{w} x {h} {'grey' if c == 1 else 'colour'} {n:,}" for (w, h, c), n in counts[:_MAX_SIZES])
+        return sizes + (f", ... ({len(counts):,} sizes)" if len(counts) > _MAX_SIZES else "")

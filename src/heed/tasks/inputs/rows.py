@@ -98,26 +98,26 @@ class TableRows(Standardised):
 
     features: Features = field(default_factory=lambda: Features(()))
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Row]] | None) -> Splits[Row]:
+    def open(self, config: Any, examples: Mapping[str, Sequence[Row]] | None) -> Splits[Row]:
         data, remarks = config.data, list[str]()
-        if given is None and data.origin == "memory":
+        if examples is None and data.origin == "memory":
             raise DataError(data.not_kept)
 
         def read(split: str, files: Sequence[str], like: Rows | None = None) -> Rows:
             """The rows of a split, with the columns of the training rows, or of its first file."""
-            if given is not None:
-                rows = cast(Rows, given[files[0]])
+            if examples is not None:
+                rows = cast(Rows, examples[files[0]])
                 remarks.extend(rows.said if like is None else ())
                 return rows if like is None else rows.ordered(like.columns)
-            parts, findings = list[Rows](), Findings.of(data)
-            known = frozenset(like.labels if like else ())
+            parts, findings, label = list[Rows](), Findings.of(data), data.columns.label
+            known_labels = frozenset(like.labels if like else ())
             for path in files:
-                wanted = data.columns.features if like is None else like.columns
-                how = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
-                parts.append(read_rows(Path(path), wanted, data.columns.label, findings=findings, known=known, **how))
+                columns = data.columns.features if like is None else like.columns
+                reading = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
+                parts.append(read_rows(Path(path), columns, label, findings=findings, known=known_labels, **reading))
                 like = like or parts[0]
             remarks.extend(line for line in findings.remarks if line not in remarks)
-            remarks.extend(one.line(split) for one in findings.found)
+            remarks.extend(finding.line(split) for finding in findings.found)
             rows = Rows.joined(parts)
             if not len(rows):
                 raise DataError(f"no rows left in {', '.join(files)}; {'; '.join(map(str, findings.found))}")
@@ -127,36 +127,36 @@ class TableRows(Standardised):
         if isinstance(data.valid, list):
             splits = {"train": train, "valid": read("valid", data.valid, train)}
         else:
-            wanted = data.valid if data.valid is not None else default_held_out(len(train), labelled=True)
+            num_held_out = data.valid if data.valid is not None else default_held_out(len(train), labelled=True)
             # Numbers have no shares to keep.
             drawn = replace(train, labels=()) if target_of(data, train.labels) == "number" else train
-            out = hold_out(drawn, hashes_in(drawn), wanted)
+            out = hold_out(drawn, hashes_in(drawn), num_held_out)
             if not out.any() or out.all():
-                raise DataError(
-                    f"{len(train)} rows are too few to hold out {wanted} for validation; add rows or a validation file"
-                )
+                few = f"{len(train)} rows are too few to hold out {num_held_out} for validation"
+                raise DataError(f"{few}; add rows or a validation file")
             splits = {"train": train.select(np.flatnonzero(~out)), "valid": train.select(np.flatnonzero(out))}
         if data.test is not None:
             splits["test"] = read("test", data.test, train)
         counts = "\n".join(f"{name}: {counted(len(rows), 'row')}" for name, rows in splits.items())
         if self.standard is not None:
-            splits = {name: self._of(rows) for name, rows in splits.items()}
+            splits = {name: self._encoded(rows) for name, rows in splits.items()}
         return Splits({**splits}, remarks=remarks, made=counts)
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Rows:
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Rows:
         columns = config.data.columns
         if self.standard is not None:
-            return self._of(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
-        further = {"categories": columns.categories, "counters": split != "train"}  # training's are taken of the others
-        return hold_rows(data, split, columns.features, columns.label, **further)
+            return self._encoded(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
+        # Counters of rows are left out of the training set; other splits are reduced to its columns later.
+        options = {"categories": columns.categories, "counters": split != "train"}
+        return hold_rows(data, split, columns.features, columns.label, **options)
 
     def learn(self, config: Any, splits: Splits[Row], parent: Any) -> tuple[Any, Self]:
         train = cast(Rows, splits.examples["train"])
-        features, said = Features.of(train)
+        features, remarks = Features.of(train)
         splits.examples = {name: features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
         values = cast(Rows, splits.examples["train"]).values
         standard = Standard.of(features.encoded_names, values)
-        splits.remarks += [*said, *features.lines(), *constant_lines(standard.columns, values)]
+        splits.remarks += [*remarks, *features.lines(), *constant_lines(standard.columns, values)]
         return config, replace(self, features=features, standard=standard)
 
     def save(self, folder: Path) -> None:
@@ -167,31 +167,31 @@ class TableRows(Standardised):
         features = Features(load(folder / _FEATURES, tuple[Feature, ...]))
         return replace(super().restore(config, folder), features=features)
 
-    def _of(self, rows: Rows) -> Rows:
+    def _encoded(self, rows: Rows) -> Rows:
         return self.features.encoded(rows)
 
     # Reading ------------------------------------------------------------------------------------------------------
 
     @property
-    def _as(self) -> dict[str, Any]:
+    def _read_options(self) -> dict[str, Any]:
         """How a file is read after training: a score must cover the whole file."""
         findings = Findings.of(self.config.data, strict=True)
         return {"wanted": self.features.names, "kinds": self.features.kinds, "findings": findings}
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Rows:
-        column, known = self.config.data.columns.label, frozenset(labels)
-        return Rows.joined([self._of(read_rows(Path(f), label=column, known=known, **self._as)) for f in files])
+        options = {"label": self.config.data.columns.label, "known": frozenset(labels), **self._read_options}
+        return Rows.joined([self._encoded(read_rows(Path(file), **options)) for file in files])
 
     def parts(self, path: Path) -> Iterator[Rows]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        yield from map(self._of, iter_rows(path, most=AT_ONCE, **self._as))
+        yield from map(self._encoded, iter_rows(path, most=AT_ONCE, **self._read_options))
 
     def questions(self, rows: Any) -> tuple[Sequence[Any], bool]:
         single = isinstance(rows, Mapping) and not column_names(rows)
-        given: Any = [rows] if single else rows
-        if isinstance(given, list) and not given:
+        table: Any = [rows] if single else rows
+        if isinstance(table, list) and not table:
             return [], single
-        return self._of(hold_rows(given, "rows", self.features.names, None, kinds=self.features.kinds)), single
+        return self._encoded(hold_rows(table, "rows", self.features.names, None, kinds=self.features.kinds)), single
 
     # Batches ------------------------------------------------------------------------------------------------------
 

@@ -193,7 +193,7 @@ class Stream(Tokens):
     """Named size -> training tokens up to which it is chosen; base from there on."""
 
     kind: Kind = DOCUMENTS
-    asked: Sequence[str] = ("prompt", "text")
+    text_columns: Sequence[str] = ("prompt", "text")
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -238,14 +238,14 @@ class Stream(Tokens):
     def size(self, work: Any) -> str:
         return size_for(len(work.encoded("train")), self.tokens_of_size)
 
-    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
+    def fields(self, fields: dict[str, Any], work: Any) -> dict[str, Any]:
         """Use rotary positions in models that have them, unless positions are given or the size is base.
 
         A learned table needs more text: from 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
         nats with rotary positions and 2.45 with a table.
         """
         has_positions = "positions" in work.body_class.config_class.model_fields
-        return {"positions": "rotary"} if has_positions and work.size != "base" and "positions" not in given else {}
+        return {"positions": "rotary"} if has_positions and work.size != "base" and "positions" not in fields else {}
 
     # Examples as tokens ---------------------------------------------------------------------------------------
 
@@ -255,20 +255,20 @@ class Stream(Tokens):
 
     def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         stream: Any = work.encoded(split)
-        how = stream, self.context, self.first_token, self.config.training.batch_tokens
-        made = contiguous(*how) if self.carries else blocks(*how, draw, self.config.data.documents == "mask")
+        args = stream, self.context, self.first_token, self.config.training.batch_tokens
+        plan = contiguous(*args) if self.carries else blocks(*args, draw, self.config.data.documents == "mask")
 
         def described(pieces: Sequence[int]) -> str:
-            targets = made.collate(pieces[:1]).targets
+            targets = plan.collate(pieces[:1]).targets
             text = self.tokenizer.decode(targets["labels"][0][targets["mask"][0]].tolist())
             return f"{len(pieces)} rows, the first {text[:80]!r}"
 
-        return replace(made, described=described)
+        return replace(plan, described=described)
 
     def num_bytes(self, split: str, work: Any) -> int:
         """Bytes of the raw texts of a split."""
         examples = work.splits.examples[split]
-        return work.once(f"bytes of {split}", lambda: sum(len(one.text.encode()) for one in examples))  # type: ignore[no-any-return]
+        return work.once(f"bytes of {split}", lambda: sum(len(document.text.encode()) for document in examples))  # type: ignore[no-any-return]
 
     # For people -----------------------------------------------------------------------------------------------
 
@@ -284,11 +284,11 @@ class Stream(Tokens):
     def example_of(self, text: str) -> Document:
         return Document(text)
 
-    def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:
+    def prompt_tokens(self, ids: Sequence[int], min_tokens: int = 1) -> list[int]:
         """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.
 
-        A prompt of fewer tokens than `least` always begins with the first token.
+        A prompt of fewer tokens than `min_tokens` always begins with the first token.
         """
-        if len(ids) >= least and not self.config.generation.first_token:
+        if len(ids) >= min_tokens and not self.config.generation.first_token:
             return [*ids]
         return [self.first_token, *ids]

@@ -62,7 +62,7 @@ from heed.tasks.base.report import counted
 from heed.watch.edits import attention_of
 from heed.watch.trace import Trace
 
-_HELD = 50_000
+_MAX_CACHED = 50_000
 """Most pairs whose rows are cached, below a kilobyte each."""
 _STEM = 5
 """First letters that identify a word: few pairs contain few of its forms, and these letters identify most of them."""
@@ -71,11 +71,11 @@ _LONGEST = 4.0
 
 
 def guides(
-    pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer, least: float = 0.3
+    pairs: Sequence[TokenPair], source: TextTokenizer, target: TextTokenizer, min_strength: float = 0.3
 ) -> list[Tensor]:
     """Alignment of target to source tokens: each token of a word to all tokens of the words it is aligned with.
 
-    Links weaker than `least` are ignored.
+    Links weaker than `min_strength` are ignored.
 
     Returns:
         For each pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
@@ -86,7 +86,7 @@ def guides(
     result = []
     for word_links, s, t in zip(links, source_words, target_words, strict=True):
         strength = word_links[t][:, s]  # (target, source)
-        sure = strength * (strength > least)
+        sure = strength * (strength > min_strength)
         rows = sure / sure.sum(1, keepdim=True).clamp_min(1.0)
         result.append(torch.cat([rows, rows.new_zeros(1, rows.shape[1])]))
     return result
@@ -119,8 +119,8 @@ def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind
     if kind == "cross_entropy":
         return -(alignment * weights.clamp_min(tiny).log()).sum()
     sure = alignment.sum(-1)  # (rows, target)
-    wanted = alignment / sure.clamp_min(tiny).unsqueeze(-1)
-    mean = (wanted - weights).square().sum(-1) / source_mask.sum(-1).clamp_min(1).unsqueeze(-1)
+    target_weights = alignment / sure.clamp_min(tiny).unsqueeze(-1)
+    mean = (target_weights - weights).square().sum(-1) / source_mask.sum(-1).clamp_min(1).unsqueeze(-1)
     return (sure * mean).sum()
 
 
@@ -133,7 +133,7 @@ def supervised_weights(seen: Trace, section: Any) -> Tensor:
 
 def source_attention(model: PairDecoder) -> dict[int, Any]:
     """The modules that attend to the source, by layer."""
-    return {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
+    return {attention.layer: attention for attention in attention_of(model).values() if attention.mechanism == "cross"}
 
 
 def check_model(model: PairDecoder, section: Any, field: str, name: str) -> None:
@@ -148,16 +148,16 @@ def check_model(model: PairDecoder, section: Any, field: str, name: str) -> None
             "(heed models), or remove the field"
         )
     layers = source_attention(model)
-    numbers = sorted(layers)
-    if not -len(numbers) <= section.layer < len(numbers):
-        have = "1 layer that attends" if len(numbers) == 1 else f"{len(numbers)} layers that attend"
+    ordered = sorted(layers)
+    if not -len(ordered) <= section.layer < len(ordered):
+        have = "1 layer that attends" if len(ordered) == 1 else f"{len(ordered)} layers that attend"
         raise ConfigError(
             f"training.alignment.layer is {section.layer}, but model '{name}' has {have} to the source; give a number "
-            f"from 0 to {len(numbers) - 1}, or -1 for the last"
+            f"from 0 to {len(ordered) - 1}, or -1 for the last"
         )
-    heads = getattr(layers[numbers[section.layer]], "num_heads", 1)
-    asked = section.heads if isinstance(section.heads, list) else [] if section.heads == "mean" else [section.heads]
-    if asked and max(asked) >= heads:
+    heads = getattr(layers[ordered[section.layer]], "num_heads", 1)
+    numbers = section.heads if isinstance(section.heads, list) else [section.heads]
+    if section.heads != "mean" and max(numbers, default=0) >= heads:
         raise ConfigError(
             f"training.alignment.heads is {section.heads}, but that layer of model '{name}' has "
             f"{counted(heads, 'head')}; heads are counted from 0, so the last is {heads - 1}"
@@ -178,7 +178,7 @@ class Supervision:
 
     def __init__(self, work: Any, section: Any) -> None:
         self._work, self._section = work, section
-        self._held: dict[int, Cells] = {}
+        self._cached: dict[int, Cells] = {}
         self._tables = self._read() if section.files else []
         if section.data and not any(pair.links for pair in work.splits.examples["train"][:1_000]):
             raise ConfigError(
@@ -231,13 +231,13 @@ class Supervision:
 
     def _cells(self, indices: Sequence[int]) -> list[Cells]:
         """The rows of each pair, cached."""
-        made = {index: held for index in indices if (held := self._held.get(index)) is not None}
-        missing = [index for index in indices if index not in made]
+        cells_by_index = {index: cached for index in indices if (cached := self._cached.get(index)) is not None}
+        missing = [index for index in indices if index not in cells_by_index]
         for index, pair in zip(missing, self._training.examples_at(missing) if missing else (), strict=True):
-            made[index] = cells = self._cells_of(index, pair)
-            if len(self._held) < _HELD:
-                self._held[index] = cells
-        return [made[index] for index in indices]
+            cells_by_index[index] = cells = self._cells_of(index, pair)
+            if len(self._cached) < _MAX_CACHED:
+                self._cached[index] = cells
+        return [cells_by_index[index] for index in indices]
 
     def linked(self, index: int, pair: Pair) -> Pair:
         """A training pair with its links, which may come from a file."""
@@ -246,11 +246,11 @@ class Supervision:
         number = self._training.corpus_of(index)[0]
         return self._tables[number].of(pair) if number < len(self._tables) else replace(pair, links=())
 
-    def shown(self, index: int, pair: Pair, most: int = 12) -> str:
+    def shown(self, index: int, pair: Pair, max_links: int = 12) -> str:
         """The first links of a training pair for people, as the linked words; "" for none."""
         links = self.linked(index, pair).links or ()
-        said = [f"{pair.source[slice(*one.source)]}-{pair.target[slice(*one.target)]}" for one in links[:most]]
-        return "  ".join(said) + (" ..." if len(links) > most else "")
+        texts = [f"{pair.source[slice(*link.source)]}-{pair.target[slice(*link.target)]}" for link in links[:max_links]]
+        return "  ".join(texts) + (" ..." if len(links) > max_links else "")
 
     def _cells_of(self, index: int, pair: Pair) -> Cells:
         input, tag = self._work.input, self._training.corpus_of(index)[1]
@@ -263,9 +263,9 @@ class Supervision:
 
 _APART, _TOGETHER = 2, 4
 """Iterations in which the directions learn separately, and jointly."""
-_NULL = 0.2
+_UNALIGNED = 0.2
 """Prior share of tokens without a counterpart on the other side."""
-_LEAST = 0.01
+_MIN_DISTANCE = 0.01
 """Lower limit of the mean distance from the diagonal (of length 1), which limits the sharpness."""
 _SMOOTHING = 0.01
 """Total of added counts, spread evenly over the vocabulary."""
@@ -278,14 +278,14 @@ class _Direction:
     token: Tensor  # per cell, the index of the explained token in the corpus
     kind: Tensor  # per token of the corpus, its vocabulary id
     near: Tensor  # per cell, the prior d; the cells of a token sum to 1
-    given: Tensor  # per pair of vocabulary ids that occur together, the id that explains
+    explaining: Tensor  # per pair of vocabulary ids that occur together, the id that explains
     probs: Tensor  # per such pair, the probability of the explained id
     nothing: Tensor  # per vocabulary id, its probability without a counterpart
 
     def posteriors(self, met: Tensor) -> Tensor:
         """Per cell, the probability that its token is explained by its partner."""
         probs = self.probs[met] * self.near
-        nothing = self.nothing[self.kind] * (_NULL / (1 - _NULL))
+        nothing = self.nothing[self.kind] * (_UNALIGNED / (1 - _UNALIGNED))
         return probs / (_sum_by(self.token, probs, len(self.kind)) + nothing)[self.token]
 
     def place(self, decay: Tensor) -> None:
@@ -295,9 +295,9 @@ class _Direction:
     def learn(self, met: Tensor, links: Tensor) -> None:
         """Set the probabilities from expected links."""
         vocab_size = len(self.nothing)
-        counts = _sum_by(met, links, len(self.given))
-        totals = _sum_by(self.given, counts, int(self.given.max()) + 1)
-        self.probs = (counts + _SMOOTHING / vocab_size) / (totals[self.given] + _SMOOTHING)
+        counts = _sum_by(met, links, len(self.explaining))
+        totals = _sum_by(self.explaining, counts, int(self.explaining.max()) + 1)
+        self.probs = (counts + _SMOOTHING / vocab_size) / (totals[self.explaining] + _SMOOTHING)
         left = (1 - _sum_by(self.token, links, len(self.kind))).clamp_min(0)
         nothing = _sum_by(self.kind, left, vocab_size) + _SMOOTHING / vocab_size
         self.nothing = nothing / nothing.sum()
@@ -326,18 +326,18 @@ def align_tokens(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[in
     num_sources, num_targets = int(source.max()) + 1, int(target.max()) + 1
     kinds, met = torch.unique(source[of_source] * num_targets + target[of_target], return_inverse=True)
     directions = []
-    for token, kind, given, vocab_size in (
+    for token, kind, explaining, vocab_size in (
         (of_target, target, kinds // num_targets, num_targets),
         (of_source, source, kinds % num_targets, num_sources),
     ):
         even = torch.full((max(len(kinds), vocab_size),), 1 / vocab_size, dtype=torch.float64)
-        directions.append(_Direction(token, kind, distance, given, even[: len(kinds)], even[:vocab_size]))
+        directions.append(_Direction(token, kind, distance, explaining, even[: len(kinds)], even[:vocab_size]))
         directions[-1].place(torch.ones_like(distance))
     for iteration in range(_APART + _TOGETHER):
         posteriors = [direction.posteriors(met) for direction in directions]
         both = posteriors[0] * posteriors[1]
-        for direction, own in zip(directions, posteriors, strict=True):
-            direction.learn(met, own if iteration < _APART else both)
+        for direction, posterior in zip(directions, posteriors, strict=True):
+            direction.learn(met, posterior if iteration < _APART else both)
             if iteration >= _APART - 1:
                 direction.place(torch.exp(-_sharpness(both, distance) * distance))
     strengths = both.sqrt().float().split([rows * columns for rows, columns in sizes])
@@ -347,7 +347,7 @@ def align_tokens(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[in
 def _sharpness(links: Tensor, distance: Tensor) -> float:
     """Rate at which links become rarer with their distance from the diagonal."""
     of_links, of_all = float((links * distance).sum() / links.sum()), float(distance.mean())
-    return max(0.0, 1 / max(of_links, _LEAST) - 1 / max(of_all, _LEAST))
+    return max(0.0, 1 / max(of_links, _MIN_DISTANCE) - 1 / max(of_all, _MIN_DISTANCE))
 
 
 def _sum_by(index: Tensor, values: Tensor, size: int) -> Tensor:
@@ -375,8 +375,8 @@ def rows_of(links: Sequence[Link], source_spans: Sequence[Span], target_spans: S
     sources = _overlaps([link.source for link in links], source_spans)
     targets = _overlaps([link.target for link in links], target_spans)
     targets *= sources.any(1, keepdims=True)  # ignore links that no source token overlaps
-    shares = sources / np.maximum(sources.sum(1, keepdims=True), 1)
-    rows = targets.T @ shares / np.maximum(targets.sum(0)[:, None], 1)
+    source_weights = sources / np.maximum(sources.sum(1, keepdims=True), 1)
+    rows = targets.T @ source_weights / np.maximum(targets.sum(0)[:, None], 1)
     return torch.from_numpy(rows.astype(np.float32))
 
 

@@ -45,10 +45,10 @@ TEXTS = Kind(
     sides=lambda data: ("text",) if data.columns.second is None else ("text", "second"),
     ask=lambda texts: Text(texts[0], second=texts[1] if len(texts) > 1 else None),
     draw=lambda data: lambda name, size: [d.text for d in draw_documents(name, size, data.sentences, data.seed)],
-    open=lambda data, given: open_splits(
-        data, text_reader(data, advice=suggest_task), given, has_classes=partial(labels_are_classes, data)
+    open=lambda data, examples: open_splits(
+        data, text_reader(data, advice=suggest_task), examples, has_classes=partial(labels_are_classes, data)
     ),
-    check=lambda held, split: check_order([e.source for e in held], [",".join(e.labels) for e in held], split),
+    check=lambda texts, split: check_order([e.source for e in texts], [",".join(e.labels) for e in texts], split),
 )
 
 
@@ -84,13 +84,13 @@ class Cut:
 class Texts(Tokens):
     """Texts with at most `data.max_length` tokens; of a pair, both with an end token between them.
 
-    A model with a linear part also reads the logits of the n-grams; in training, those of a fit without the text.
+    A model with a linear part also reads the logits of the n-grams; in training, logits of a fit without the text.
     """
 
     fit: Callable[[], tuple[Ngrams, torch.Tensor | None]] | None = field(default=None, repr=False)
-    """Fits the linear part when it is needed, once; its logits beside which training texts are learned."""
+    """Fits the linear part once, on first use; returns it with the held-out logits of the training texts."""
     is_fitted: bool = False
-    """True if the linear part is that of a run that was opened."""
+    """True if the linear part was read from a run folder."""
 
     def restore(self, config: Any, folder: Path) -> Self:
         texts = super().restore(config, folder)
@@ -109,7 +109,7 @@ class Texts(Tokens):
         if self.is_fitted or not _ngrams(work.config):
             return texts
         # Fitting takes as long as a whole trial.
-        return replace(texts, fit=None if work.is_trial else cache(partial(_learned, work, texts)))
+        return replace(texts, fit=None if work.is_trial else cache(partial(_fit_ngrams, work, texts)))
 
     def start(self, model: Any, work: Any) -> dict[str, Started]:
         started = super().start(model, work)
@@ -178,56 +178,56 @@ class Texts(Tokens):
         data = self.config.data.model_dump(include={"sentence_separator"})
         return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
 
-    def made_of(self, rows: Sequence[Numbers]) -> list[Cut]:
+    def from_rows(self, rows: Sequence[Numbers]) -> list[Cut]:
         hierarchical, count = self.hierarchical, 1 + self.pairs
         longest = self.config.data.max_sentence if hierarchical else sys.maxsize
         lengths = np.array([[len(tokens) for tokens in row[:count]] for row in rows]).reshape(-1, count)
-        made = []
-        for row, whole, kept in zip(rows, lengths.tolist(), self.kept(lengths).tolist(), strict=True):
+        encoded = []
+        for row, sizes_before, limits in zip(rows, lengths.tolist(), self.lengths_read(lengths).tolist(), strict=True):
             texts = [
                 _first_tokens(
-                    (p[i : i + longest] for p in parts_of(ids, sizes) for i in range(0, len(p), longest)), most
+                    (p[i : i + longest] for p in parts_of(ids, sizes) for i in range(0, len(p), longest)), limit
                 )
-                for ids, sizes, most in zip(row[:count], row[count : 2 * count], kept, strict=True)
+                for ids, sizes, limit in zip(row[:count], row[count : 2 * count], limits, strict=True)
             ]
             sentences = texts[0]
             if self.pairs:
                 sentences = [*texts[0], [self.tokenizer.special.end] * self._between, *texts[1]]
                 sentences = sentences if hierarchical else [list(chain(*sentences))]
-            made.append(Cut(sentences, sum(whole) - sum(kept), *row[2 * count :]))
-        return made
+            encoded.append(Cut(sentences, sum(sizes_before) - sum(limits), *row[2 * count :]))
+        return encoded
 
     def encode(self, examples: Sequence[Text], split: str = "", **further: Any) -> Corpus[Cut]:
         corpus: Corpus[Cut] = super().encode(examples, split, **further)
         if self.fit is None or split == "train" or self.linear is None:
             return corpus
         logits = self.linear.logits(map(self.words_of, examples)).numpy()
-        return corpus.beside(Corpus.held([[[row] for row in logits]] if len(logits) else [], ["<f4"], self.made_of))
+        return corpus.beside(Corpus.held([[[row] for row in logits]] if len(logits) else [], ["<f4"], self.from_rows))
 
     def words_of(self, text: Text) -> list[str]:
         """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""
-        texts = [words_of(self.tokenizer.normalize(one)) for one in self.split(text)]
+        texts = [words_of(self.tokenizer.normalize(text_part)) for text_part in self.split(text)]
         first, *others = (words[: self.config.data.max_length] for words in texts)
         return [*first, *(word for words in others for word in ("[SEP]", *words))]
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
-        made = super().plan(work, split, draw)
+        plan = super().plan(work, split, draw)
         if not _ngrams(self.config):
-            return made
+            return plan
         if self.fit is None:  # the time of an update is measured
             held_out: torch.Tensor | None = torch.zeros(len(work.encoded(split)), len(work.head.rows()["labels"].names))
         else:
             linear, held_out = self.fit()
             if held_out is None:  # resumed
                 targets, train = cast(Any, work.head).linear_targets(work.truths(split)), work.splits.examples[split]
-                held_out = work.once("held out", lambda: linear.beside(train, self.words_of, targets))
+                held_out = work.once("held out", lambda: linear.held_out_logits(train, self.words_of, targets))
 
         def collate(pieces: Sequence[int]) -> Batch:
-            batch = made.collate(pieces)
+            batch = plan.collate(pieces)
             assert held_out is not None
             return replace(batch, inputs=batch.inputs | {"ngrams": held_out[list(pieces)]})
 
-        return replace(made, collate=collate)
+        return replace(plan, collate=collate)
 
     def tokens_of(self, encoded: Cut) -> list[int]:
         return [token for sentence in encoded.sentences for token in sentence]
@@ -243,10 +243,10 @@ class Texts(Tokens):
         return whole
 
     def counted(self, lengths: Lengths) -> NDArray[np.int64]:
-        return np.minimum(self.whole(lengths), self.most_tokens)
+        return np.minimum(self.whole(lengths), self.max_tokens)
 
-    def kept(self, lengths: Lengths) -> Lengths:
-        return fit(lengths[:, : 1 + self.pairs], self.most_tokens, self._between)
+    def lengths_read(self, lengths: Lengths) -> Lengths:
+        return fit(lengths[:, : 1 + self.pairs], self.max_tokens, self._between)
 
     def collate(self, encoded: Sequence[Cut], indices: list[int], draw: Draw | None) -> Batch:
         chosen = take(encoded, indices)
@@ -263,20 +263,20 @@ class Texts(Tokens):
         notes = []
         for split in work.split_names:
             encoded: Any = work.encoded(split)
-            if cut := int(np.sum(self.whole(encoded.lengths) > self.most_tokens)):
+            if cut := int(np.sum(self.whole(encoded.lengths) > self.max_tokens)):
                 are = counted_are(cut, work.unit)
                 notes.append(f"{split}: {are} longer than {self.limit} tokens; the rest is not read")
         return notes
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Text], bool]:
+    def questions(self, texts: Any) -> tuple[list[Text], bool]:
         if not self.pairs:
-            return super().questions(given)
-        if is_pair(given) or isinstance(given, str):
-            return [self.example_of(given)], True
+            return super().questions(texts)
+        if is_pair(texts) or isinstance(texts, str):
+            return [self.example_of(texts)], True
         fields = [Field(name, getattr(self.config.data.columns, name)) for name in self.kind.sides(self.config.data)]
-        return [self.example_of(text) for text in pairs_of(given, "texts", fields)], False
+        return [self.example_of(text) for text in pairs_of(texts, "texts", fields)], False
 
     def example_of(self, text: Given) -> Any:
         """An input as an example without a truth, and without blanks around its texts."""
@@ -289,11 +289,11 @@ class Texts(Tokens):
         """Texts, or pairs of texts, as tokens."""
         return self.encode([self.example_of(text) for text in texts])
 
-    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], encoded: Any) -> list[Any]:
-        answers = (replace(one, unread=cut.cut) for one, cut in zip(made, encoded, strict=True))
+    def finished(self, head: Head, predictions: Sequence[Any], examples: Sequence[Text], encoded: Any) -> list[Any]:
+        answers = (replace(prediction, unread=cut.cut) for prediction, cut in zip(predictions, encoded, strict=True))
         return [
-            (all(map(is_blank, example.texts)) and head.blank) or one
-            for one, example in zip(answers, examples, strict=True)
+            (all(map(is_blank, example.texts)) and head.blank) or prediction
+            for prediction, example in zip(answers, examples, strict=True)
         ]
 
     # Places ---------------------------------------------------------------------------------------------------
@@ -306,13 +306,13 @@ class Texts(Tokens):
         texts = [*example.texts] if self.hierarchical else self.split(example)
         places, start = [(0, 0)] * before, 0
         for number, text in enumerate(texts):
-            own: list[tuple[int, int]] = []
+            spans: list[tuple[int, int]] = []
             for place, inside in self.parts(text):
-                own += [(start + place + a, start + place + b) for a, b in self.tokenizer.encode(inside).spans]
+                spans += [(start + place + a, start + place + b) for a, b in self.tokenizer.encode(inside).spans]
             if len(texts) > 1 and number == 0:  # either text of a pair may have been cut
                 ids, end = self.tokens_of(encoded), self.tokenizer.special.end
-                own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
-            places += own
+                spans = [*spans[: ids.index(end)], *[(0, 0)] * ids.count(end)]
+            places += spans
             start += len(text) + len(BETWEEN)
         return InputSpans(BETWEEN.join(texts), places)
 
@@ -324,19 +324,19 @@ class Texts(Tokens):
         if len(names) > 1:
             first = ids.index(end)
             cuts = [0, first, first + ids[first:].count(end), len(ids)]
-        spans, found, start = self.typed_as(example, encoded).spans, {}, 0
+        spans, placed, start = self.typed_as(example, encoded).spans, {}, 0
         for number, (name, text) in enumerate(zip(names, self.split(example), strict=True)):
             tokens = range(cuts[2 * number], cuts[2 * number + 1])
-            found[name] = Placed(tokens, [(a - start, b - start) for a, b in spans[tokens.start : tokens.stop]])
+            placed[name] = Placed(tokens, [(a - start, b - start) for a, b in spans[tokens.start : tokens.stop]])
             start += len(text) + len(BETWEEN)
-        return found
+        return placed
 
     def unknown_in(self, text: Given) -> list[str]:
         """The parts of an input that were never seen in training."""
         return [piece for part in self.split(self.example_of(text)) for piece in self.tokenizer.unknown_in(part)]
 
 
-def _learned(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:
+def _fit_ngrams(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:
     """The linear part for the settled configuration of a run."""
     fields, train = work.config.model.settings, work.splits.examples["train"]
     lengths, targets = (fields["ngrams"], fields["ngram_characters"]), work.head.linear_targets(work.truths("train"))
@@ -354,12 +354,12 @@ def _ngrams(config: Any) -> int:
     return config.model.settings.get("ngrams") or 0
 
 
-def _first_tokens(sentences: Iterable[list[int]], most: int) -> list[list[int]]:
+def _first_tokens(sentences: Iterable[list[int]], max_tokens: int) -> list[list[int]]:
     """The sentences up to a number of tokens."""
-    kept: list[list[int]] = []
+    first_sentences: list[list[int]] = []
     for sentence in sentences:
-        if most <= 0:
+        if max_tokens <= 0:
             break
-        kept.append(sentence[:most])
-        most -= len(sentence)
-    return kept
+        first_sentences.append(sentence[:max_tokens])
+        max_tokens -= len(sentence)
+    return first_sentences

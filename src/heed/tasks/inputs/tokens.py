@@ -1,4 +1,4 @@
-"""What inputs that are texts share: a tokenizer, examples as tokens, word vectors, counts."""
+"""Base class of inputs with tokenizers: examples as tokens, word vectors, counts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from heed.tasks.base.transfer import Parent, Started
 from heed.tasks.base.vocabulary import (
     Coverage,
     Learned,
+    adapted,
+    cached_tokenizers,
     embedding_of,
     fill,
     find_vectors,
-    learned,
     size_for,
-    taken,
     width_field,
     with_words,
 )
@@ -55,8 +55,8 @@ def file_of(role: str) -> str:
 class Tokens(Input):
     """Examples whose texts one tokenizer reads.
 
-    A kind of input gives `texts_of`, `decided`, `train_tokenizer` and, for what is more than one row of tokens,
-    `row_kinds`, `numbers_of`, `made_of`, `rows_by`.
+    A subclass overrides `texts_of`, `decided`, `train_tokenizer` and, if an example is more than one row of tokens,
+    `row_kinds`, `numbers_of`, `from_rows`, `rows_by`.
     """
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
@@ -71,7 +71,7 @@ class Tokens(Input):
     """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
     kind: Kind
-    asked: Sequence[str] = ("text",)
+    text_columns: Sequence[str] = ("text",)
     """Possible names of the data-frame column with the texts to predict, best first."""
 
     @property
@@ -88,21 +88,21 @@ class Tokens(Input):
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
+    def open(self, config: Any, examples: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         data = config.data
         if data.is_embedded and self.kind.draw is not None:
             draw, sizes = self.kind.draw(data), {"train": data.train, "valid": data.valid, "test": data.test}
             drawn = {name: [*draw(name, size)] for name, size in sizes.items()}
             return drawn_splits(drawn, data.name, self.kind.units)
         if self.kind.open is not None:
-            return self.kind.open(data, given)
-        return open_splits(data, self.kind.reader(data, None), given)
+            return self.kind.open(data, examples)
+        return open_splits(data, self.kind.reader(data, None), examples)
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         reader, fields = self.kind.reader(config.data, None), self.kind.fields(config.data)
-        held = hold(self.kind.arranged(data), split, reader, fields, findings)
-        self.kind.check(held, split)
-        return held
+        examples = hold(self.kind.arranged(data), split, reader, fields, findings)
+        self.kind.check(examples, split)
+        return examples
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Any]:
         return [*self.kind.reader(self.config.data, labels).read([*map(str, files)], findings)]
@@ -112,21 +112,21 @@ class Tokens(Input):
     def learn(self, config: Any, splits: Splits[Any], parent: Parent | None) -> tuple[Any, Self]:
         train, reading = splits.examples["train"], replace(self, config=config)
         if parent is None:
-            asked, by = config, config.data.model_dump(mode="json", include={"columns", "imported"})
-            config, (tokenizer,), used = learned(config, [train], lambda: reading._learned(train), reading=by)
-            if config.tokenizer.kind == "unigram" and asked.tokenizer.kind == "auto":
+            config_before, by = config, config.data.model_dump(mode="json", include={"columns", "imported"})
+            config, (tokenizer,), used = cached_tokenizers(config, [train], lambda: reading._train(train), reading=by)
+            if config.tokenizer.kind == "unigram" and config_before.tokenizer.kind == "auto":
                 splits.remarks.append("tokenizer.kind is unigram: the script of the texts has no spaces between words")
             if used < len(train):
                 splits.remarks.append(f"tokenizer trained on a sample of {used:,} of {len(train):,} {train[0].unit}s")
         else:
             texts, section = [" ".join(reading.texts_of(example)) for example in sample_of(train)], config.tokenizer
-            least = section.min_count if section.extend else None
-            theirs = parent.tokenizer("tokens", self.sized["tokens"].alike)
-            tokenizer, remarks = taken(theirs, texts, least)
+            min_count = section.min_count if section.extend else None
+            parent_tokenizer = parent.tokenizer("tokens", self.sized["tokens"].alike)
+            tokenizer, remarks = adapted(parent_tokenizer, texts, min_count)
             splits.remarks += remarks
         return config, replace(self, tokenizers={"tokens": with_words(tokenizer, config.model)})
 
-    def _learned(self, train: Sequence[Any]) -> Learned[Any]:
+    def _train(self, train: Sequence[Any]) -> Learned[Any]:
         """Decide the kind and size of the tokenizer, and train it on the examples, or on a sample of those on disk."""
         sample = sample_of(train, self.sampled_bytes)
         config = self.decided([text for example in sample for text in self.texts_of(example)], train)
@@ -154,8 +154,8 @@ class Tokens(Input):
 
     def rows(self) -> Mapping[str, Rows]:
         return {
-            role: Rows(one.tokens, unit="" if role == "tokens" else f"{role} tokens")
-            for role, one in self.tokenizers.items()
+            role: Rows(tokenizer.tokens, unit="" if role == "tokens" else f"{role} tokens")
+            for role, tokenizer in self.tokenizers.items()
         }
 
     # Settling -------------------------------------------------------------------------------------------------
@@ -163,15 +163,15 @@ class Tokens(Input):
     def size(self, work: Work) -> str:
         return size_for(len(work.splits.examples["train"]))
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         path = self._word_vectors
         if path is None:
             return {}
         if self.tokenizer.unit != "word":
             kind = work.config.tokenizer.kind
             raise ConfigError(f"model.word_vectors needs tokenizer.kind=word, but tokenizer.kind is {kind}")
-        own = work.body_class.config_class.model_fields
-        return {"d_embedding": vector_width(Path(path))} if "d_embedding" in own and "d_embedding" not in given else {}
+        is_open = "d_embedding" in work.body_class.config_class.model_fields and "d_embedding" not in fields
+        return {"d_embedding": vector_width(Path(path))} if is_open else {}
 
     @property
     def _word_vectors(self) -> str | None:
@@ -201,7 +201,7 @@ class Tokens(Input):
         """All that a model reads of each example, as rows of numbers of the types `row_kinds`, its tokens first."""
         return [[ids] for ids in self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])]
 
-    def made_of(self, rows: Sequence[Numbers]) -> list[Any]:
+    def from_rows(self, rows: Sequence[Numbers]) -> list[Any]:
         """Examples as tokens, with whatever else a batch needs, from their rows."""
         return [tokens for (tokens,) in rows]
 
@@ -211,10 +211,10 @@ class Tokens(Input):
         return {"tokenizers": {role: tokenizer.text for role, tokenizer in self.tokenizers.items()}}
 
     def encode(self, examples: Sequence[Any], split: str = "", **further: Any) -> Any:
-        encode = lambda: (self.numbers_of(some, **further) for some in in_turn(examples))  # noqa: E731
+        encode = lambda: (self.numbers_of(part, **further) for part in in_turn(examples))  # noqa: E731
         if split:
-            return corpus_of(examples, encode, self.row_kinds, self.made_of, **self.rows_by, **further)
-        return Corpus.held(encode(), self.row_kinds, self.made_of)
+            return corpus_of(examples, encode, self.row_kinds, self.from_rows, **self.rows_by, **further)
+        return Corpus.held(encode(), self.row_kinds, self.from_rows)
 
     def tokens_of(self, encoded: Any) -> list[int]:
         """The tokens of an encoded example."""
@@ -232,7 +232,7 @@ class Tokens(Input):
         """The tokens of examples that are read."""
         return lengths[:, 0].astype(np.int64)
 
-    def kept(self, lengths: Lengths) -> Lengths:
+    def lengths_read(self, lengths: Lengths) -> Lengths:
         """The tokens of each text of an example that are read, `(examples, rows)` to `(examples, texts)`."""
         return lengths[:, :1]
 
@@ -254,28 +254,28 @@ class Tokens(Input):
         return None if positions is None else positions - self.is_framed * frame_size(False)
 
     @property
-    def most_tokens(self) -> int:
+    def max_tokens(self) -> int:
         """Largest number of tokens of a text that are read."""
-        most: int = self.config.data.max_length
-        return min(most, self.text_positions or most)
+        max_length: int = self.config.data.max_length
+        return min(max_length, self.text_positions or max_length)
 
     @property
     def limit(self) -> str:
         """The same for people, with its reason."""
-        most = self.most_tokens
-        return f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
+        owner = "data.max_length" if self.max_tokens == self.config.data.max_length else "the model's"
+        return f"{owner} {self.max_tokens}"
 
     # For people -----------------------------------------------------------------------------------------------
 
     def token_counts(self, split: str, work: Work) -> Sequence[SideCounts]:
         """The tokens of each side of a split that are read, with the end tokens between texts."""
         corpus: Any = work.encoded(split)
-        lengths, kept = self.counted(corpus.lengths), self.kept(corpus.lengths)
+        lengths, lengths_read = self.counted(corpus.lengths), self.lengths_read(corpus.lengths)
         tokens = np.zeros(self.tokenizer.vocab_size, np.int64)
-        for row, most in enumerate(kept.T):
-            tokens += corpus.counts(row, len(tokens), most)
+        for row, max_lengths in enumerate(lengths_read.T):
+            tokens += corpus.counts(row, len(tokens), max_lengths)
         special = self.tokenizer.special
-        tokens[special.end] += lengths.sum() - kept.sum()
+        tokens[special.end] += lengths.sum() - lengths_read.sum()
         return [SideCounts(split, "text", lengths, tokens, special.unknown)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
@@ -307,7 +307,7 @@ class Tokens(Input):
         ]
 
     def about(self, work: Work) -> Iterable[str]:
-        """What `heed check` says of the examples before the table of tokens."""
+        """Lines of `heed check` on the examples, before the table of tokens."""
         return ()
 
     def samples(self, work: Work) -> Iterator[str]:
@@ -324,22 +324,22 @@ class Tokens(Input):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Any], bool]:
-        """In a data frame the texts are in the column that was trained on, or in the first of those `asked`."""
-        single = isinstance(given, str)
+    def questions(self, texts: Any) -> tuple[list[Any], bool]:
+        """In a data frame the texts are in the column that was trained on, or in the first of `text_columns`."""
+        single = isinstance(texts, str)
         if not single:
             columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
             column = getattr(columns, side, None)
-            given = to_texts(given, "texts", (*([] if column is None else [column]), *self.asked, side))
-        return [self.example_of(text) for text in ([given] if single else given)], single
+            texts = to_texts(texts, "texts", (*([] if column is None else [column]), *self.text_columns, side))
+        return [self.example_of(text) for text in ([texts] if single else texts)], single
 
     def example_of(self, text: Any) -> Any:
         """An input as an example without a truth."""
         raise NotImplementedError
 
-    def unknown_in(self, given: Any) -> Sequence[str]:
+    def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of an input that were never seen in training."""
-        return next(iter(self.tokenizers.values())).unknown_in(given)
+        return next(iter(self.tokenizers.values())).unknown_in(text)
 
     @property
     def is_imported(self) -> bool:

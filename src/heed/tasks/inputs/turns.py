@@ -45,13 +45,13 @@ from heed.tasks.work import Work
 
 UNKNOWN_SPEAKER = 0
 """Number of an unknown speaker."""
-MOST_SPEAKERS = 20
+MAX_SPEAKERS = 20
 """Most speakers that a model distinguishes: those with the most turns."""
 _TURN = "<turn>"
 
 
 class History(NamedTuple):
-    """What is read before a response is written.
+    """The turns that are read before a response is written.
 
     Histories of one conversation share their `TokenTurn` objects, so that a model that reads turn by turn reads each of
     them once.
@@ -113,20 +113,20 @@ class Speakers:
         """The speakers with the most turns."""
         turns: Counter[str] = Counter()
         begins: Counter[str] = Counter()
-        for one in conversations:
-            turns.update(one.speakers)
-            begins[one.speaker(0) if one.turns else ""] += 1
+        for conversation in conversations:
+            turns.update(conversation.speakers)
+            begins[conversation.speaker(0) if conversation.turns else ""] += 1
         del turns[""]
-        known = [name for name, _ in turns.most_common(MOST_SPEAKERS)]
-        return cls(("", *sorted(known, key=lambda name: (-begins[name], -turns[name], name))))
+        frequent = [name for name, _ in turns.most_common(MAX_SPEAKERS)]
+        return cls(("", *sorted(frequent, key=lambda name: (-begins[name], -turns[name], name))))
 
     def tagged(self, tokenizer: TextTokenizer) -> Speakers:
         """The speakers with their tokens, which are added to the tokenizer."""
-        taken = {*SPECIAL_TOKENS, *MASKS}
+        reserved = {*SPECIAL_TOKENS, *MASKS}
         tags = [_TURN]
         for name in self.names[1:]:
             tag = "<" + re.sub(r"[<>\s]+", "_", name) + ">"
-            while tag in taken or tag in tags:
+            while tag in reserved or tag in tags:
                 tag = f"{tag[:-1]}_>"
             tags.append(tag)
         tokenizer.add_tags(tags)
@@ -178,9 +178,9 @@ class Reading:
 
     def read(self, history: Sequence[TokenTurn]) -> Read:
         """The last turns of a history, up to the limit, long ones cut."""
-        most = self.options.max_turn
-        first = self.first_read([min(len(turn.ids), most) for turn in history])
-        return Read(first, [TokenTurn(turn.ids[:most], turn.speaker) for turn in history[first:]])
+        max_turn = self.options.max_turn
+        first = self.first_read([min(len(turn.ids), max_turn) for turn in history])
+        return Read(first, [TokenTurn(turn.ids[:max_turn], turn.speaker) for turn in history[first:]])
 
     def first_read(self, lengths: Sequence[int]) -> int:
         """The number of the first turn that is read, for turns of these lengths."""
@@ -209,8 +209,8 @@ class Reading:
 
     def num_read(self, history: Sequence[TokenTurn]) -> int:
         """The number of tokens of a history that are read."""
-        most: int = self.options.max_turn
-        lengths = [min(len(turn.ids), most) for turn in history]
+        max_turn: int = self.options.max_turn
+        lengths = [min(len(turn.ids), max_turn) for turn in history]
         first = self.first_read(lengths)
         return sum(lengths[first:]) + len(lengths) - first
 
@@ -223,14 +223,14 @@ class Reading:
     def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Batch:
         """One batch of groups of responses, in order."""
         responses = [response for unit in units for response in unit]
-        source, mask = pad_rows([self.source(one.history.turns) for one in responses])
+        source, mask = pad_rows([self.source(response.history.turns) for response in responses])
         inputs = {"source": source, "source_mask": mask}
         return Batch(indices, inputs, targets=self._targets(responses), masks=("source_mask",))
 
     def _targets(self, responses: Sequence[Response]) -> dict[str, Any]:
         """The texts to write, and the first token of each."""
-        starts = torch.tensor([self.start(one.target.speaker) for one in responses])
-        return {"written": [one.target.ids for one in responses], "starts": starts}
+        starts = torch.tensor([self.start(response.target.speaker) for response in responses])
+        return {"written": [response.target.ids for response in responses], "starts": starts}
 
     def groups(self, histories: Sequence[History], rows: int) -> list[list[int]]:
         """Groups of histories to read together, if each becomes `rows` rows."""
@@ -263,8 +263,8 @@ class TurnReading(Reading):
         return list(groups.values())
 
     def num_read(self, history: Sequence[TokenTurn]) -> int:
-        most: int = self.options.max_turn
-        return sum(min(len(turn.ids), most) for turn in history)
+        max_turn: int = self.options.max_turn
+        return sum(min(len(turn.ids), max_turn) for turn in history)
 
     def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Batch:
         window, whole = self.options.history, [unit[-1].history.turns for unit in units]
@@ -317,7 +317,7 @@ class TurnReading(Reading):
 BOTH = "both"
 """The value of `data.respond` for which the turns of every speaker are responses."""
 _SPEAKERS = "speakers.json"
-VALIDATE_AT_MOST = 300
+MAX_VALIDATED = 300
 """Most validation responses that are written; all are judged."""
 _SIZES = {"tiny": 4_999, "small": 1_999_999}
 """Named size -> training responses up to which it is chosen; base from there on."""
@@ -352,7 +352,7 @@ class Turns(Tokens):
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
+    def read_data(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
         return hold_conversations(data, split, config.data.columns, findings)
 
     def scorable(self, examples: Sequence[Conversation], where: str) -> Sequence[Conversation]:
@@ -409,7 +409,7 @@ class Turns(Tokens):
 
     # Settling -------------------------------------------------------------------------------------------------
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         positions = work.head.positions  # type: ignore[attr-defined]
         if positions is not None:
             needed = {name: int(self.costs(work.encoded(name)).max(initial=1)) for name in work.split_names}
@@ -424,8 +424,8 @@ class Turns(Tokens):
     def encode(self, examples: Sequence[Conversation], split: str = "", **further: Any) -> Any:
         """Conversations as tokens, and the responses in them."""
         encoded = [*super().encode(examples, split, **further)]
-        every = zip(examples, encoded, strict=True)
-        responses = [Response(n, turn, turns) for n, (one, turns) in enumerate(every) for turn in self.responses(one)]
+        every = enumerate(zip(examples, encoded, strict=True))
+        responses = [Response(n, turn, turns) for n, (talk, turns) in every for turn in self.responses(talk)]
         return Talk(encoded, responses, self.reading.units(responses))
 
     @property
@@ -434,11 +434,11 @@ class Turns(Tokens):
 
     def numbers_of(self, examples: Sequence[Conversation]) -> list[Numbers]:
         """The tokens of each conversation, the number of them in each turn, and the speaker of each turn."""
-        ids = iter(self.tokenizer.encode_all([turn for one in examples for turn in one.turns]))
-        speakers = [[self.speakers.number(one.speaker(n)) for n in range(len(one.turns))] for one in examples]
-        return [[*joined([*islice(ids, len(own))]), own] for own in speakers]
+        ids = iter(self.tokenizer.encode_all(self.references(examples)))
+        speakers = [[self.speakers.number(talk.speaker(n)) for n in range(len(talk.turns))] for talk in examples]
+        return [[*joined([*islice(ids, len(numbers))]), numbers] for numbers in speakers]
 
-    def made_of(self, rows: Sequence[Numbers]) -> list[list[TokenTurn]]:
+    def from_rows(self, rows: Sequence[Numbers]) -> list[list[TokenTurn]]:
         return [[*map(TokenTurn, parts_of(tokens, sizes), speakers)] for tokens, sizes, speakers in rows]
 
     def responses(self, conversation: Conversation) -> list[int]:
@@ -457,16 +457,16 @@ class Turns(Tokens):
     def training(self, work: Work) -> list[list[Response]]:
         """The responses that are trained on, in groups that are never split across batches."""
 
-        def made() -> list[list[Response]]:
+        def collect() -> list[list[Response]]:
             talk, data = work.encoded("train"), work.config.data
-            short = [one for one in talk.responses if len(one.target.ids) <= data.max_turn]  # type: ignore[attr-defined]
+            short = [response for response in talk.responses if len(response.target.ids) <= data.max_turn]  # type: ignore[attr-defined]
             if units := self.reading.units(short):
                 return units
             respond = data.respond
             what = "has a turn after its first one" if respond == BOTH else f"has a response of '{respond}'"
             raise DataError(f"no training conversation {what} with at most data.max_turn {data.max_turn} tokens")
 
-        return work.once("training set", made)  # type: ignore[no-any-return]
+        return work.once("training set", collect)  # type: ignore[no-any-return]
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
         units = self.training(work)
@@ -475,10 +475,10 @@ class Turns(Tokens):
 
         def described(pieces: Sequence[int]) -> str:
             first = units[pieces[0]][0]
-            one = work.splits.examples["train"][first.conversation]
-            where = one.origin or f"training conversation {first.conversation}"
+            conversation = work.splits.examples["train"][first.conversation]
+            where = conversation.origin or f"training conversation {first.conversation}"
             what = "conversations" if self.reads_turns else "responses"
-            return f"{len(pieces)} {what}, the first in {where}: {one.turns[first.turn]!r}"
+            return f"{len(pieces)} {what}, the first in {where}: {conversation.turns[first.turn]!r}"
 
         return Pass(plan, lambda pieces: self.collate(units, list(pieces), draw), costs, described=described)
 
@@ -500,57 +500,57 @@ class Turns(Tokens):
 
     def references(self, examples: Sequence[Conversation]) -> list[str]:
         """The texts of all turns."""
-        return [turn for one in examples for turn in one.turns]
+        return [turn for conversation in examples for turn in conversation.turns]
 
     def written_lengths(self, split: str, work: Work) -> Lengths:
         """Tokens of the responses of a split."""
         units = self.training(work) if split == "train" else work.encoded(split)
-        return np.array([len(one.target.ids) for unit in units for one in unit], np.int32)
+        return np.array([len(response.target.ids) for unit in units for response in unit], np.int32)
 
     def to_write(self, work: Work) -> ToWrite[History]:
         """An even sample of the validation responses."""
         talk: Any = work.encoded("valid")
-        every, known = talk.responses, work.splits.examples["valid"]
-        few = every[:: -(-len(every) // VALIDATE_AT_MOST) or 1]
+        every, conversations = talk.responses, work.splits.examples["valid"]
+        sample = every[:: -(-len(every) // MAX_VALIDATED) or 1]
         # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max((len(one.target.ids) for one in few), default=0) + 2
-        references = [known[one.conversation].turns[one.turn] for one in few]
-        most = work.config.generation.max_length or longest
-        return ToWrite([one.history for one in few], references, min(longest, most))
+        longest = max((len(response.target.ids) for response in sample), default=0) + 2
+        references = [conversations[response.conversation].turns[response.turn] for response in sample]
+        max_length = work.config.generation.max_length or longest
+        return ToWrite([response.history for response in sample], references, min(longest, max_length))
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Conversation], bool]:
+    def questions(self, conversations: Any) -> tuple[list[Conversation], bool]:
         """A conversation (`Said`), or a list of lists, dicts or `Conversation`s."""
-        if isinstance(given, str | Mapping | Conversation):
-            return [self.conversation(given)], True
-        if isinstance(given, bytes) or not has_items(given):
-            raise DataError(f"conversation is {described(given)}, expected a text or a list of turns")
-        several = list(given)
-        if several and all(isinstance(one, str) for one in several):
+        if isinstance(conversations, str | Mapping | Conversation):
+            return [self.conversation(conversations)], True
+        if isinstance(conversations, bytes) or not has_items(conversations):
+            raise DataError(f"conversation is {described(conversations)}, expected a text or a list of turns")
+        several = list(conversations)
+        if several and all(isinstance(item, str) for item in several):
             return [self.conversation(several)], True
-        return [self.conversation(one) for one in several], False
+        return [self.conversation(item) for item in several], False
 
-    def conversation(self, said: Said) -> Conversation:
+    def conversation(self, value: Said) -> Conversation:
         """Convert user input to a conversation; turns without speakers alternate so that the model responds next.
 
         Raises:
             DataError: The input is not a conversation.
         """
-        if isinstance(said, Conversation):
-            return said
-        if isinstance(said, str):
-            said = self._typed(said)
+        if isinstance(value, Conversation):
+            return value
+        if isinstance(value, str):
+            value = self._typed(value)
         columns = self.config.data.columns
-        row = Row(Items([], Findings(hint=False), ""), 0, said)
-        made = conversation_of(row, columns, "the conversation")
-        assert made is not None, "a row with a value"
-        if made.speakers or not made.turns or not self.speakers.known:
-            return made
+        row = Row(Items([], Findings(hint=False), ""), 0, value)
+        conversation = conversation_of(row, columns, "the conversation")
+        assert conversation is not None, "a row with a value"
+        if conversation.speakers or not conversation.turns or not self.speakers.known:
+            return conversation
         responds, user = self.parts(None)
         pair = responds, user if user != responds else ""
-        names = tuple(pair[n % 2] for n in range(len(made.turns), 0, -1))
-        return Conversation(made.turns, names if any(names) else ())
+        names = tuple(pair[n % 2] for n in range(len(conversation.turns), 0, -1))
+        return Conversation(conversation.turns, names if any(names) else ())
 
     def _typed(self, text: str) -> Any:
         """The turns of a text, or its JSON object."""
@@ -564,9 +564,9 @@ class Turns(Tokens):
             if isinstance(value, dict):
                 return value
         separator = getattr(self.config.data, "separator", None) or ""
-        for one in filter(None, (separator, END_OF_UTTERANCE, "\t")):
-            if one in text:
-                return text.split(one)
+        for mark in filter(None, (separator, END_OF_UTTERANCE, "\t")):
+            if mark in text:
+                return text.split(mark)
         return [text]
 
     def parts(self, speaker: str | None) -> tuple[str, str]:
@@ -579,11 +579,11 @@ class Turns(Tokens):
         if speaker is not None:
             speakers.check(speaker, "speaker")
         first = speakers.known[0] if speakers.known else ""
-        own = speaker or speakers.next_after(first, respond)
-        return own, next((name for name in speakers.known if name != own), own)
+        model_speaker = speaker or speakers.next_after(first, respond)
+        return model_speaker, next((name for name in speakers.known if name != model_speaker), model_speaker)
 
     def who_responds(self, conversation: Conversation, speaker: str | None = None) -> str:
-        """The next speaker: the given one; else the one in `data.respond`; else one who did not speak last."""
+        """The next speaker: `speaker`, else the one in `data.respond`, else one who did not speak last."""
         if speaker is not None:
             return speaker
         last = conversation.speaker(len(conversation.turns) - 1)
@@ -624,14 +624,14 @@ class Turns(Tokens):
         yield "\nas read and, in brackets, as the model sees them:"
         conversations, talk = work.splits.examples["train"], work.encoded("train")
         for number in range(0, len(conversations), max(1, len(conversations) // _SAMPLES))[:_SAMPLES]:
-            one, read = conversations[number], talk.conversations[number]  # type: ignore[attr-defined]
-            yield f"  {one.origin}"
-            for n, text in enumerate(one.turns[:_TURNS]):
-                who = f"{one.speaker(n)}: " if one.speaker(n) else ""
+            conversation, read = conversations[number], talk.conversations[number]  # type: ignore[attr-defined]
+            yield f"  {conversation.origin}"
+            for n, text in enumerate(conversation.turns[:_TURNS]):
+                who = f"{conversation.speaker(n)}: " if conversation.speaker(n) else ""
                 yield f"    {printable(who)}{printable(text[:120])}{' ...' if len(text) > 120 else ''}"
                 yield f"      [{tokens_text(self.tokenizer, read[n].ids)}]"
-            if len(one.turns) > _TURNS:
-                yield f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}"
+            if len(conversation.turns) > _TURNS:
+                yield f"    ... {counted(len(conversation.turns) - _TURNS, 'more turn')}"
 
     def token_counts(self, split: str, work: Work) -> list[SideCounts]:
         """The tokens of all turns of a split."""
@@ -644,13 +644,13 @@ class Turns(Tokens):
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         """Also turns, responses, cut histories and cut turns."""
         talk: Any = work.encoded(split)
-        reading, most = self.reading, self.config.data.max_turn
+        reading, max_turn = self.reading, self.config.data.max_turn
         lengths = [[len(turn.ids) for turn in turns] for turns in talk.conversations]
-        read = [[min(length, most) for length in each] for each in lengths]
+        read = [[min(length, max_turn) for length in each] for each in lengths]
         return {
             **super().counts(split, work),
             "turns": sum(map(len, lengths)),
             "responses": len(talk.responses),
-            "history_cut": sum(reading.first_read(read[one.conversation][: one.turn]) > 0 for one in talk.responses),
-            "turns_cut": sum(length > most for each in lengths for length in each),
+            "history_cut": sum(reading.first_read(read[r.conversation][: r.turn]) > 0 for r in talk.responses),
+            "turns_cut": sum(length > max_turn for each in lengths for length in each),
         }

@@ -66,7 +66,7 @@ def affixes_of(word: str) -> list[str]:
     low = word.lower()
     kinds = ("X" if c.isupper() else "x" if c.isalpha() else "9" if c.isdigit() else c for c in word)
     shape = "".join(kind for kind, _ in groupby(kinds))
-    first, last = (range(1, min(most, len(low)) + 1) for most in (3, 4))
+    first, last = (range(1, min(longest, len(low)) + 1) for longest in (3, 4))
     return [*(f"{low[:n]}-" for n in first), *(f"-{low[-n:]}" for n in last), f"={low}", f"shape {shape}"]
 
 
@@ -115,36 +115,36 @@ class Words(Tokens):
 
     @property
     def features(self) -> str:
-        """What is read besides tokens, `model.characters`: "affixes", "cnn" or "none"."""
+        """The kind of features read besides tokens, `model.characters`: "affixes", "cnn" or "none"."""
         return self._features(self.config.model.settings.get("characters", "auto"))
 
     def _features(self, kind: str) -> str:
         if kind != "auto":
             return kind
-        own = self.config.model.from_ is None and not self.config.data.is_embedded
-        return "affixes" if own and self.tokenizer.unit == "word" else "none"
+        is_new = self.config.model.from_ is None and not self.config.data.is_embedded
+        return "affixes" if is_new and self.tokenizer.unit == "word" else "none"
 
     def fitted(self, work: Work) -> Self:
         words = super().fitted(work)
         if words.features == "none" or self.characters is not None:
             return words
         train = sample_of(work.splits.examples["train"])
-        known = dict.fromkeys(chain.from_iterable(example.words for example in train))
+        distinct = dict.fromkeys(chain.from_iterable(example.words for example in train))
         if words.features == "cnn":
             section = TokenizerConfig(normalization="nfc")
-            return replace(words, characters=TextTokenizer.train_characters({*known}, section))
+            return replace(words, characters=TextTokenizer.train_characters({*distinct}, section))
         section = TokenizerConfig(kind="word", vocab_size=_AFFIXES)
-        return replace(words, characters=TextTokenizer.train_words(map(affixes_of, known), section))
+        return replace(words, characters=TextTokenizer.train_words(map(affixes_of, distinct), section))
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
-        width = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
-        features = self._features(given.get("characters", "auto"))
-        own = {"characters": features, "d_features": 0 if features == "none" else width}
-        return super().fields(given, work) | own
+    def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
+        width = fields.get("num_filters", TaggingHead.model_fields["num_filters"].default)
+        features = self._features(fields.get("characters", "auto"))
+        feature_fields = {"characters": features, "d_features": 0 if features == "none" else width}
+        return super().fields(fields, work) | feature_fields
 
     def rows(self) -> Mapping[str, Rows]:
-        further = {} if self.characters is None else {"characters": Rows(self.characters.tokens)}
-        return {**super().rows(), **further}
+        feature_rows = {} if self.characters is None else {"characters": Rows(self.characters.tokens)}
+        return {**super().rows(), **feature_rows}
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -175,10 +175,10 @@ class Words(Tokens):
             return self.characters.encode_words(sentences)
         distinct = {*chain.from_iterable(sentences)}
         ids = self.characters.encode_words([affixes_of(word) for word in distinct])
-        known = {word: [one for (one,) in each] for word, each in zip(distinct, ids, strict=True)}
-        return [[known[word] for word in sentence] for sentence in sentences]
+        affix_ids = {word: [affix for (affix,) in each] for word, each in zip(distinct, ids, strict=True)}
+        return [[affix_ids[word] for word in sentence] for sentence in sentences]
 
-    def made_of(self, rows: Sequence[Numbers]) -> list[TokenWords]:
+    def from_rows(self, rows: Sequence[Numbers]) -> list[TokenWords]:
         return [TokenWords(parts_of(*row[:2]), parts_of(*row[2:])) for row in rows]
 
     def tokens_of(self, encoded: TokenWords) -> list[int]:
@@ -189,7 +189,7 @@ class Words(Tokens):
 
     def leave_out(self, work: Work) -> None:
         encoded: Any = work.encoded("train")
-        short = np.flatnonzero(encoded.lengths[:, 0] <= self.most_tokens)
+        short = np.flatnonzero(encoded.lengths[:, 0] <= self.max_tokens)
         if not len(short):
             raise DataError(f"every training sentence is longer than {self.limit} tokens; give shorter sentences")
         work.keep("train", short, f"longer than {self.limit} tokens")
@@ -209,20 +209,20 @@ class Words(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def questions(self, given: Any) -> tuple[list[Typed], bool]:
-        if not isinstance(given, list | tuple) or not given or any(isinstance(one, str) for one in given):
-            return super().questions(given)
-        for n, words in enumerate(given):
+    def questions(self, texts: Any) -> tuple[list[Typed], bool]:
+        if not isinstance(texts, list | tuple) or not texts or any(isinstance(text, str) for text in texts):
+            return super().questions(texts)
+        for n, words in enumerate(texts):
             if not has_items(words) or not all(isinstance(word, str) for word in words):
                 raise DataError(f"texts[{n}] is {described(words)}, expected a list of words")
-        return [*map(self.example_of, given)], False
+        return [*map(self.example_of, texts)], False
 
-    def example_of(self, given: str | Sequence[str]) -> Typed:
+    def example_of(self, text: str | Sequence[str]) -> Typed:
         """A text, or words, as an example without tags."""
-        return Typed(given, split_words(given)) if isinstance(given, str) else Typed(*join_words(given))
+        return Typed(text, split_words(text)) if isinstance(text, str) else Typed(*join_words(text))
 
-    def unknown_in(self, given: str | Sequence[str]) -> list[str]:
+    def unknown_in(self, text: str | Sequence[str]) -> list[str]:
         """The words of a text that contain a token unknown to the tokenizer."""
-        words = self.example_of(given).words
+        words = self.example_of(text).words
         (ids,) = self.tokenizer.encode_words([words])
         return [word for word, parts in zip(words, ids, strict=True) if self.tokenizer.special.unknown in parts]

@@ -270,7 +270,7 @@ def look_at(
 
 def _text(input: Stream, text: str, written: list[int], ended: bool) -> LookedAt:
     own = input.tokenizer.encode(text).ids
-    prompt = input.prompt_tokens(own, least=1 if written else 2)
+    prompt = input.prompt_tokens(own, min_tokens=1 if written else 2)
     ids = [*prompt, *written]
     typed = InputSpans.of(input.tokenizer, text, before=len(prompt) - len(own))
     groups = [range(n, n + 1) for n in range(len(ids))]

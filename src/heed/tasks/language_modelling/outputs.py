@@ -8,7 +8,7 @@ from typing import Any
 from heed.errors import ConfigError
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import counted_are
-from heed.tasks.base.writing_run import SAMPLING, sampling_of
+from heed.tasks.base.writing import SAMPLING, sampling_of
 from heed.tasks.heads.continuing import Continuation, context_of, join, rank
 from heed.tasks.heads.token_scores import score_each, usual_stride
 from heed.visible import to_json

@@ -94,7 +94,7 @@ def _counts(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[n
 
 def baselines(run: Any) -> Baselines:
     """A trigram model of the run's tokens, counted on its training set, unless that is unknown."""
-    if run.known() is None:
+    if run.training_examples() is None:
         return {}
     input: Stream = run.input
     trigram = Trigram(run.task.encoded("train").ids, input.tokenizer.vocab_size)

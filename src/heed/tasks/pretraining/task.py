@@ -134,7 +134,7 @@ def baselines(run: Run) -> Baselines:
             numbers[n] = both, both / max(1, len(words | others)), len(words), len(others), len(a), len(b)
         return numbers
 
-    if not objectives(run.config).next_sentence or run.known() is None:
+    if not objectives(run.config).next_sentence or run.training_examples() is None:
         return {}
     known = pairs_of(run.task.encoded("train"))
     known = known.select(range(0, len(known), max(1, -(-len(known) // _MOST_PAIRS))))

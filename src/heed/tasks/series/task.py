@@ -31,7 +31,7 @@ class SeriesOutputs(FileOutputs):
 
     def write_file(self, path: Path) -> list[str]:
         series = self.run.input.read(path)
-        (forecast,) = self.run.predicted(self.run.input.unknown(series), horizon=self.options["horizon"])
+        (forecast,) = self.run.predicted(self.run.input.continuations(series), horizon=self.options["horizon"])
         lines = [one.timeline for one in series if one.timeline is not None]
         uneven = [line.column.names[0] for line in lines if line.step is None]
         if uneven:
@@ -95,7 +95,7 @@ def readable(work: Work, text: Any) -> Stretch:
     """The series to look at, of a file or of Python data."""
     assert isinstance(work.input, Windows)
     is_file, input = isinstance(text, str | Path), work.input
-    series, name = (input.read(Path(text)), Path(text).name) if is_file else (input.held(text), "series")
+    series, name = (input.read(Path(text)), Path(text).name) if is_file else (input.series_of(text), "series")
     if len(series) > 1:
         raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
     values = series[0].numbers(input.columns)

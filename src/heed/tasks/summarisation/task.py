@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from heed.data.examples import Pair, split_sentences
 from heed.errors import DataError, whole_number
 from heed.evaluation.text_scores import rouge_measures
-from heed.tasks.base.writing_run import scores_beside_baselines
+from heed.tasks.base.writing import scores_beside_baselines
 from heed.tasks.heads.alignment import align
 from heed.tasks.heads.written import TextScores, settings
 from heed.tasks.inputs.few_pairs import with_body
@@ -109,7 +109,7 @@ def before(config: Any) -> Any:
 
 TASK = Task(
     "summarisation",
-    input=Pairs(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES, documents=True),
+    input=Pairs(pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), text_columns=DOCUMENT_NAMES, documents=True),
     head=Translated(scores=SCORES, section=SummarisationHead),
     looks=LOOKS,
     baselines=baselines,

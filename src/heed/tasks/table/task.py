@@ -53,7 +53,7 @@ def baselines(run: Run) -> Baselines:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    known, head = run.known(), cast("Labels | Number", run.head)
+    known, head = run.training_examples(), cast("Labels | Number", run.head)
     if known is None:
         return {}
     truths: Any = head.encode(known)

@@ -40,7 +40,7 @@ from heed.watch.trace import edit
 
 def baselines(run: Any) -> Baselines:
     """The most frequent tag of each word in the training set."""
-    known = run.known()
+    known = run.training_examples()
     return {} if known is None else {"most frequent tag of each word": frequent_tags(known)}
 
 

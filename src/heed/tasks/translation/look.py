@@ -14,8 +14,15 @@ from heed.errors import ConfigError
 from heed.models.base import PairDecoder
 from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import InputSpans, Units, encoder_frames, gate_maps, networks, notes_on
-from heed.tasks.base.writing import WrittenText
-from heed.tasks.base.writing_run import Reread, answer_of_output, boundaries, explain_output, side_of, views_of_sides
+from heed.tasks.base.writing import (
+    Reread,
+    WrittenText,
+    answer_of_output,
+    boundaries,
+    explain_output,
+    side_of,
+    views_of_sides,
+)
 from heed.tasks.heads.alignment import known_links, replace_unknown
 from heed.watch.edits import Edit
 from heed.watch.looks import Choice, Look

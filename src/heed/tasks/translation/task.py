@@ -27,18 +27,19 @@ from heed.generation.pointer import PointerGenerator
 from heed.models.base import PairDecoder
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
-from heed.tasks.base.writing import WrittenText, output_measures
-from heed.tasks.base.writing_run import (
+from heed.tasks.base.writing import (
     SEARCH,
     NearestSentence,
     WritingExaminer,
     WritingOutputs,
+    WrittenText,
     map_html,
+    output_measures,
 )
 from heed.tasks.contracts import Batch, Facts, NoOptions
 from heed.tasks.heads.alignment import align, aligned_counts, replace_unknown
 from heed.tasks.heads.written import TextScores, Written, settings
-from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
+from heed.tasks.inputs.few_pairs import counterparts, inherited_part, with_body
 from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.inputs.supervision import attention_loss, check_model, supervised_weights
 from heed.tasks.translation.look import contrast, explain, lens_reads, look_at
@@ -275,7 +276,7 @@ class TranslationOutputs(WritingOutputs):
         data, reads = self.run.config.data, self.run.input
         if data.is_embedded:
             return None
-        names, first = (reads.asked, None) if reads.documents else (("source",), 0)
+        names, first = (reads.text_columns, None) if reads.documents else (("source",), 0)
         trained = data.train if data.origin == "files" else ()
         return inputs_in(path, [Field("text", data.columns.source, names)], findings, trained=trained, default=first)
 
@@ -320,7 +321,7 @@ def taken_from(
     work: Any, parent: Any, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
 ) -> Mapping[str, str] | None:
     """The tensors of the part of another run that is taken."""
-    part = taken_part(work.config, parent)
+    part = inherited_part(work.config, parent)
     return None if part is None else counterparts(part, parent.task.config.model.name, own, prefix, given)
 
 
