@@ -11,11 +11,15 @@ import pytest
 import torch
 
 import heed
+import marian
 from checkpoints import randomise, word_pieces, write_word_pieces
 from example_data import section
 from heed.cli import main
+from heed.data.examples import Pair
 from heed.errors import ConfigError, HeedError, RunError
 from heed.folder import unsealed
+from heed.tasks import check_config, task_class
+from heed.tasks.base import sizing
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)
@@ -350,3 +354,70 @@ def test_an_export_lies_in_the_run_by_default(classifier, capsys):
     assert heed.check_run(classifier.folder).whole
     values = json.loads((classifier.folder / "export/huggingface/config.json").read_text())
     assert values["id2label"] == {str(i): label for i, label in enumerate(LABELS)}
+
+
+# --- translators are fine-tuned
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    """A small Marian, imported."""
+    pytest.importorskip("sentencepiece")
+    folder = tmp_path_factory.mktemp("marian")
+    (folder / "files").mkdir()
+    marian.write_model(
+        folder / "files", marian.write_tokenizers(folder / "files", marian.train_pieces(folder / "files"))
+    )
+    return heed.import_model(folder / "files", folder / "run", quiet=True)
+
+
+def settled(parent, **training):
+    """The work of a run that starts from a translator."""
+    both = zip(marian.ENGLISH, marian.GERMAN, strict=True)
+    pairs = [Pair(f"{a} {n}", f"{b} {n}") for n, (a, b) in enumerate(both)]
+    model = {"from": str(parent.folder)}
+    values = {"task": "translation", "data": {"memory": {}, "valid": 8}, "model": model, "training": training}
+    return task_class("translation").prepare(check_config(values, "the test"), {"train": pairs[8:], "valid": pairs[:8]})
+
+
+def test_a_translator_is_fine_tuned_with_its_tokenizers_at_a_small_rate(translator, tmp_path):
+    work = settled(translator, minutes=1.0)
+    assert work.config.training.learning_rate == 5e-4 and work.config.training.patience == 3
+    assert [t.tokens for t in work.tokenizers().values()] == [t.tokens for t in translator.task.tokenizers().values()]
+    assert work.config.model.settings["dropout"] == translator.config.model.settings["dropout"]
+    assert work.config.training.freeze == []
+    assert work.config.reasons["tokenizer.from_"] == work.config.reasons["training.learning_rate"] == "fine-tuning"
+    model = work.build_model()
+    taken = work.parent.give(model, work)
+    assert not taken.new and not taken.left
+    for name, tensor in translator.model.state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor), name
+
+
+def test_a_child_of_a_fine_tuned_translator_is_fine_tuned_too(translator, tmp_path):
+    pairs = [*zip(marian.ENGLISH, marian.GERMAN, strict=True)]
+    child = heed.train(
+        "translation", train=pairs, valid=pairs[:4], parent=translator.folder, steps=1, out=tmp_path / "child",
+        quiet=True,
+    )  # fmt: skip
+    assert settled(child, steps=1).config.training.learning_rate == 5e-4
+
+
+@pytest.mark.parametrize(
+    ("gibibytes", "seconds", "parts", "why"),
+    [
+        (2e-4, 0.0, ["embeddings"], "training all 11,576 parameters takes "),
+        (1e-4, 0.0, ["embeddings", "encoder"], "training all 11,576 parameters takes "),
+        (1.0, 0.25, ["embeddings"], "about 192 updates of all parts fit into the budget"),
+        (1.0, 9.0, ["embeddings", "encoder"], "about 5 updates of all parts fit into the budget"),
+    ],
+)
+def test_parts_of_a_translator_are_frozen_where_memory_or_minutes_are_short(
+    translator, monkeypatch, gibibytes, seconds, parts, why
+):
+    monkeypatch.setattr(sizing, "free_memory", lambda: round(gibibytes * 2**30))
+    monkeypatch.setattr(sizing, "seconds_of", lambda task, budget: (0.0, seconds))
+    work = settled(translator, minutes=1.0)
+    assert work.config.training.freeze == parts
+    assert work.config.reasons["training.freeze"].startswith(why)
+    assert settled(translator, minutes=1.0, freeze=["decoder"]).config.training.freeze == ["decoder"]

@@ -153,7 +153,11 @@ def test_a_dry_run_writes_nothing_and_predicts(call, data, tmp_path, monkeypatch
     code, out, err = call("train", "translation", *files, *SMALL, "training.steps=50", "--dry-run")
     assert (code, err) == (0, "")
     assert list(tmp_path.iterdir()) == []
-    assert re.search(r"^predicted: 50 updates \(\d+\.\d passes over the data\), .+, [\d,]+ MiB$", out, re.MULTILINE)
+    assert re.search(
+        r"^predicted: 50 updates \(\d+\.\d passes over the data\), .+, [\d,]+ MiB of memory, up to [\d,]+ MiB on disk$",
+        out,
+        re.MULTILINE,
+    )
     assert "parameters" in out and "240 of 300 pairs kept" in out
     settled = yaml.safe_load(out[: out.index("train: 2")])
     assert settled["tokenizer"]["kind"] == "bpe" and settled["model"]["size"] == "scarce"

@@ -134,6 +134,9 @@ def import_(
         "How to read data, such as data.columns.text=body.", "SECTION.KEY=VALUE", default=None
     ),
     out: Path | None = option("Run folder to create; runs/<name>-<model>-N by default.", metavar="DIR"),
+    trim: list[str] | None = option(
+        "Keep only the tokens that these text files need, a sentence on each line.", metavar="FILE..."
+    ),
 ) -> None:
     """Import a Hugging Face checkpoint as a run.
 
@@ -143,7 +146,9 @@ def import_(
     from heed.config import apply_overrides
     from heed.runs.checkpoints import import_checkpoint
 
-    show(import_checkpoint(source, out, apply_overrides({}, settings or [])))
+    fields = [word for word in settings or [] if "=" in word or not trim]
+    files = [*(trim or []), *(word for word in settings or [] if word not in fields)]
+    show(import_checkpoint(source, out, apply_overrides({}, fields), files))
 
 
 @_command()

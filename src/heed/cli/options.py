@@ -180,6 +180,7 @@ _FIELDS = {
     "model": "model.name",
     "size": "model.size",
     "parent": "model.from",
+    "like": "model.like",
     "minutes": "training.minutes",
     "epochs": "training.epochs",
     "train_size": "training.train_size",
@@ -217,6 +218,7 @@ class TrainOptions(DataOptions):
     model: str | None = option("Name of the model (heed models).", "Model", metavar="NAME", complete=complete_model)
     size: str | None = _SIZE
     parent: str | None = option("Start from a run's weights.", "Model", "--from", metavar="RUN", complete=complete_run)
+    like: str | None = option("Language of that run, or mean, that a new one starts from.", "Model", metavar="LANGUAGE")
     minutes: float | None = option("Time budget in minutes, including scoring; 2 by default.", "Training")
     epochs: float | None = option("Passes over the data, instead of --minutes.", "Training")
     train_size: int | None = option("Train on a random subset of N examples.", "Training")

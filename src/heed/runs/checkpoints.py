@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import torch
 
 from heed import folder as folders
 from heed.config import TokenizerConfig, set_field, write_config
+from heed.data.text_files import good_lines
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, find_checkpoint
@@ -21,6 +23,7 @@ from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, optiona
 from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
+from heed.exchange.huggingface.vocabularies import trimmed
 from heed.runs.loading import load
 from heed.runs.pack import CARD, command_lines, with_file
 from heed.runs.prepare import about
@@ -28,8 +31,10 @@ from heed.storage.disk import already_exists, write_folder
 from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, spec_of, task_class, task_names
 from heed.tasks.base.report import counted
-from heed.tasks.base.transfer import shapes_of, unshared
+from heed.tasks.base.transfer import axes_of, shapes_of, unshared
+from heed.tasks.base.transfer import places as places_of
 from heed.tasks.run import Run
+from heed.tasks.work import Work
 from heed.training.weights import apply_weights, save_tensors, save_weights
 from heed.visible import markdown, shell_word
 
@@ -75,7 +80,10 @@ class Imported:
 
 
 def import_checkpoint(
-    source: str | Path, out: str | Path | None = None, sections: Mapping[str, Any] | None = None
+    source: str | Path,
+    out: str | Path | None = None,
+    sections: Mapping[str, Any] | None = None,
+    trim: Sequence[str | Path] = (),
 ) -> Imported:
     """Make a run folder from a checkpoint.
 
@@ -83,16 +91,23 @@ def import_checkpoint(
         source: A folder, or a name on the Hub.
         out: The folder to make; `runs/<name>-<model>-<n>` by default.
         sections: Sections of the configuration, with fields that are not determined by the checkpoint.
+        trim: Text files; only tokens that they need are kept.
 
     Raises:
         RunError: A file is missing or damaged, a tensor is missing or has another shape, or the folder exists.
-        ConfigError: An architecture, a field or a tokenizer that heed lacks; the message names it.
+        ConfigError: An architecture, a field or a tokenizer that heed lacks; the message names it. Or the model has no
+            tokenizer to trim.
+        DataError: A text file cannot be read.
     """
     folder, place = find_checkpoint(source)
     checkpoint = Checkpoint.open(folder)
     name = folder.resolve().name if os.path.exists(source) else str(source)
     task_name = _task_of(checkpoint)
+    texts = [[*good_lines(Path(file))] for file in trim]  # an error must come before the model is read
     run, loaded = build(checkpoint, task_name, name, sections)
+    before = {role: tokenizer.vocab_size for role, tokenizer in run.task.tokenizers().items()}
+    if trim:
+        run = trimmed_run(run, texts)
     needed = sum(tensor.nbytes for tensor in run.model.state_dict().values())
     with folders.create_whole(out, run.config, needed) as (path, part):
         run.folder = path
@@ -100,17 +115,35 @@ def import_checkpoint(
         Origin.of(checkpoint, name).write(part)
         save_weights(run.model, part / folders.WEIGHTS)
         write_config(run.config, part / folders.CONFIG)
-        origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
+        origin: dict[str, Any] = {
+            "from": name,
+            "architecture": checkpoint.architecture,
+            "unused_tensors": list(loaded.unused),
+        }
         versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
+        if trim:
+            origin["trimmed"] = {"files": [*map(str, trim)], "tokens_before": before}
         run.report = {**about(run.task, run.model), "imported": origin, "data": {}, "scores": {}, "versions": versions}
         folders.write_report(part, run.report)
         _write_card(run, name, checkpoint, part)
     remarks = (*checkpoint.remarks, *HEADS[spec_of(task_name).checkpoints].remarks(checkpoint))
+    if trim:
+        after = {role: tokenizer.vocab_size for role, tokenizer in run.task.tokenizers().items()}
+        counts = " and ".join(dict.fromkeys(f"{after[role]:,} of {count:,} tokens" for role, count in before.items()))
+        remarks += (
+            f"trimmed to {counts}: texts of {', '.join(map(str, trim))} are cut as before, others into more tokens; "
+            "probabilities are larger, since they are shared by fewer tokens",
+        )
     return Imported(run, place, checkpoint.architecture, loaded.unused, remarks)
 
 
 def import_model(
-    source: str | Path, out: str | Path | None = None, *, settings: dict[str, Any] | None = None, quiet: bool = False
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    settings: dict[str, Any] | None = None,
+    trim: Sequence[str | Path] = (),
+    quiet: bool = False,
 ) -> Run:
     """Import a Hugging Face checkpoint as a run: `heed.import_model("google-bert/bert-base-uncased")`.
 
@@ -118,6 +151,8 @@ def import_model(
         source: A folder, or a name that is looked up in the Hub's cache on this machine, else on the Hub.
         out: Run folder to make; `runs/<name>-<model>-<n>` by default.
         settings: How to read and score its data, such as `{"data.columns.text": ["premise", "hypothesis"]}`.
+        trim: Text files, a sentence on each line: only the tokens that they need are kept, which makes embeddings and
+            output layer smaller. They are cut as before, other texts into more tokens.
         quiet: Print nothing.
 
     Returns:
@@ -130,10 +165,41 @@ def import_model(
     sections: dict[str, Any] = {}
     for name, value in (settings or {}).items():
         set_field(sections, name, value)
-    imported = import_checkpoint(source, out, sections)
+    imported = import_checkpoint(source, out, sections, trim)
     if not quiet:
         print(imported)
     return imported.run
+
+
+def trimmed_run(run: Run, texts: Sequence[Sequence[str]]) -> Run:
+    """An imported run with only the tokens that texts need (`heed.exchange.huggingface.vocabularies`).
+
+    Args:
+        run: Not yet in a folder.
+        texts: The lines of each file. Two files for two tokenizers with different tokens are one for each.
+
+    Raises:
+        ConfigError: The model has no tokenizer.
+    """
+    work, tokenizers = run.task, run.task.tokenizers()
+    if not tokenizers:
+        raise ConfigError(f"a model of {run.config.task} has no tokenizer to trim; omit --trim")
+    together = [*chain.from_iterable(texts)]
+    apart = len({tuple(tokenizer.tokens) for tokenizer in tokenizers.values()}) == len(texts) > 1
+    read = dict(zip(tokenizers, texts, strict=True)) if apart else dict.fromkeys(tokenizers, together)
+    smaller, ids = trimmed(tokenizers, read)
+    sizes = {work.sizes[role]: len(places) for role, places in ids.items()}
+    fields = {**run.config.model.model_dump(by_alias=True), **sizes}
+    section = run.config.tokenizer.model_copy(update={"vocab_size": max(sizes.values())})
+    config = run.config.model_copy(
+        update={"model": type(run.config.model).model_validate(fields), "tokenizer": section}
+    )
+    learned = replace(work.input, tokenizers=smaller)
+    task = Work(work.task, config, learned, work.head, None)
+    model, axes, state = task.build_model(), axes_of(work), run.model.state_dict()
+    rows = {name: {axis: ids[kind] for axis, kind in axes[name].items() if kind in ids} for name in axes}
+    apply_weights(model, {name: state[name][places_of(state[name], rows[name])] for name in unshared(model)}, "trimmed")
+    return Run(run.folder, task.config, task, model, {})
 
 
 def build(

@@ -34,14 +34,14 @@ _CERTAIN = 2**27
 """Bytes of weights below which memory is not checked."""
 
 
-def built(task: Any, weights: int, copies: int, when: str, lower: str) -> Any:
-    """A task's model, after checking that memory suffices for some copies of its `weights` bytes.
+def built(task: Any, weights: int, needed: int, when: str, lower: str) -> Any:
+    """A task's model, after checking that memory suffices for the bytes needed, where its `weights` are many bytes.
 
     Raises:
         OutOfMemoryError: It does not; the message says when, and what takes less.
     """
     if weights >= _CERTAIN:
-        check_memory(copies * weights, when, lower)
+        check_memory(needed, when, lower)
     with memory_explained(when, lower):
         return task.build_model()
 
@@ -177,7 +177,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run:
         task.folder = path
         size = weights.stat().st_size if weights.is_file() else 0
         lower = "close other programs, or use a machine with more memory"
-        model = built(task, size, 2, f"while loading {path}", lower)  # reading holds the weights twice
+        model = built(task, size, 2 * size, f"while loading {path}", lower)  # reading holds the weights twice
     if is_final:
         load_weights(model, weights)
     else:

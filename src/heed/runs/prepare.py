@@ -30,6 +30,7 @@ from heed.tasks.base.report import unknown_lines
 from heed.tasks.base.transfer import without_numbers
 from heed.tasks.run import Run
 from heed.tasks.work import Work
+from heed.training.cost import training_bytes
 from heed.training.device import check_compiler, check_micro_batches, choose_device, recompute_blocks
 from heed.training.processes import current
 from heed.training.progress import Reporter, check_log
@@ -155,12 +156,16 @@ def model_to_train(task: Any) -> Any:
     training = task.config.training
     torch.manual_seed(training.seed)
     try:
-        count = sum(p.numel() for p in without_numbers(task).parameters())
+        empty = without_numbers(task)
+        count = sum(p.numel() for p in empty.parameters())
+        frozen = sum(p.numel() for group in task.groups(empty) if group.rate == 0 for p in group.parameters)
     except (NotImplementedError, RuntimeError):  # a model that cannot be built on the device "meta"
-        count = 0
+        count = frozen = 0
     when = f"while building a model of {count:,} parameters" if count else "while building the model"
     lower = "choose a smaller model.size, fewer layers or widths, or a smaller tokenizer.vocab_size"
-    model = built(task, 4 * count, 2 if training.optimizer == "sgd" else 4, when, lower)
+    if task.parent is not None:
+        lower = "freeze parts, as in training.freeze=embeddings,encoder, or start from a smaller checkpoint"
+    model = built(task, 4 * count, training_bytes(count, count - frozen, training.optimizer), when, lower)
     if training.activation_checkpointing:
         recompute_blocks(model, task.config.model.name)
     check_micro_batches(model, task.config.model.name, training.micro_batches)

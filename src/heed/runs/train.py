@@ -47,7 +47,7 @@ from heed.tasks.run import Run
 from heed.tasks.work import Work
 from heed.threads import fixed
 from heed.training.contracts import TrainResult
-from heed.training.cost import Cost
+from heed.training.cost import Cost, disk_bytes
 from heed.training.device import device_of, peak_memory
 from heed.training.loop import Trainer
 from heed.training.plan import USABLE, VALIDATIONS
@@ -506,15 +506,17 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
         validation = task.trained_validation * max(0.1, trainer.progress.validation_seconds)
         seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
     passes, advice = updates / updates_per_pass(task), warning_if_short(task, updates)
+    parameters = sum(p.numel() for p in model.parameters())
+    disk = disk_bytes(parameters, sum(p.numel() for p in model.parameters() if p.requires_grad), training)
     return "\n".join(
         [
             settings_text(task, whole),
             reasons_text(config),
             task.notes,
-            f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
+            f"{config.model.name} ({config.model.size}), {parameters:,} parameters",
             begin_line(trainer.progress, trainer.device, trainer.precision),
             f"predicted: {counted(updates, 'update')} ({counted(passes, 'pass', 'es')} over the data), "
-            f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
+            f"{duration(seconds)}, {memory / 2**20:,.0f} MiB of memory, up to {disk / 2**20:,.0f} MiB on disk",
             *filter(None, [advice]),
         ]
     )

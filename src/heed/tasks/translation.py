@@ -207,6 +207,10 @@ class AlignmentSection(Section):
 class TranslationModel(ModelSection):
     """Which model; all other fields are the model's own (`heed models NAME` lists them)."""
 
+    like: str | None = None
+    """A language of the parent that a new one starts from: data.source_language or data.target_language may then be
+    one that it lacks. Its token starts as that of this language, or as the mean of all languages (mean); characters
+    that the tokenizer lacks are added."""
     take: Literal["auto", "encoder", "decoder", "both"] = "auto"
     """The part to take from the parent run: its encoder, its decoder, or both. A parent that reads or writes single
     texts can become either: auto makes `bert` and `encoder` the encoder and `gpt` the decoder, and takes both from a

@@ -362,7 +362,13 @@ class Work(Trainable):
             self.config = fit_to_budget(self)
         config = self.settled()
         if self.head.is_tuned and is_fine_tuning(config, parent, self.interfaces):
-            config = with_rate(config, FINE_TUNING, "fine-tuning")
+            self.config = config = with_rate(config, FINE_TUNING, "fine-tuning")
+            if self.head.writes:
+                from heed.tasks.base.sizing import freeze_to_fit
+
+                config = freeze_to_fit(self)
+                if config.training.minutes is not None and config.training.steps is config.training.epochs is None:
+                    config = config.settle_open("fine-tuning", {"training.patience": self.patience})
         self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         self.fit()
         if self.is_imported:

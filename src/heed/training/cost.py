@@ -208,6 +208,17 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
     return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, delay)
 
 
+def training_bytes(parameters: int, trained: int, optimizer: str) -> int:
+    """Bytes of the weights, gradients and moments of a model in training, without activations."""
+    return 4 * parameters + (4 if optimizer == "sgd" else 12) * trained
+
+
+def disk_bytes(parameters: int, trained: int, training: TrainingConfig) -> int:
+    """Most bytes of a run folder: three whole checkpoints (one is being written), and the weights of the best ones."""
+    whole = 4 * parameters + (0 if training.optimizer == "sgd" else 8) * trained
+    return 3 * whole + 4 * parameters * (training.average + len(training.snapshots))
+
+
 @contextmanager
 def _same_buffers(model: nn.Module) -> Iterator[None]:
     """Restore the buffers that steps change: the running means of batch normalisation."""

@@ -94,12 +94,25 @@ def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
     Raises:
         RunError: The weights are of another model, or not all are finite; the message names the tensor.
     """
-    own = model.state_dict()
-    stored = unshared(own)
+    state = model.state_dict()
+    values = matched(state, weights, where)
+    with torch.no_grad():
+        for name, tensor in unshared(state).items():
+            tensor.copy_(values[name])
+
+
+def matched(state: dict[str, Tensor], weights: dict[str, Tensor], where: str) -> dict[str, Tensor]:
+    """The stored tensor for each name of a model's state dict; names of one tied tensor share one.
+
+    Raises:
+        RunError: As of `apply_weights`.
+    """
+    stored = unshared(state)
     first = {tensor.data_ptr(): name for name, tensor in stored.items() if tensor.numel()}
-    for name in own.keys() & weights.keys() - stored.keys():
-        if (tied := first.get(own[name].data_ptr(), name)) not in weights:
-            weights = {tied if key == name else key: tensor for key, tensor in weights.items()}
+    first_of = {name: first.get(tensor.data_ptr(), name) for name, tensor in state.items()}
+    for name in state.keys() & weights.keys() - stored.keys():
+        if first_of[name] not in weights:
+            weights = {first_of[name] if key == name else key: tensor for key, tensor in weights.items()}
     for name in sorted(set(stored) | set(weights)):
         if name not in weights or name not in stored:
             side = "lacks" if name not in weights else "has an unknown"
@@ -110,9 +123,7 @@ def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
                 f"the model's has {tuple(stored[name].shape)}"
             )
         check_finite(weights[name], name, where)
-    with torch.no_grad():
-        for name, tensor in stored.items():
-            tensor.copy_(weights[name])
+    return {name: weights[first_of[name]] for name in state}
 
 
 def unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:

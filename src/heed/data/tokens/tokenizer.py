@@ -179,6 +179,11 @@ class TextTokenizer:
         return max(self.rows, self.library.get_vocab_size())
 
     @property
+    def added(self) -> tuple[int, ...]:
+        """The ids of tokens that were added to those of the library's model."""
+        return tuple(self._added)
+
+    @property
     def tags(self) -> dict[str, int]:
         """Tokens that mark where a text comes from; no text is ever cut into one."""
         last = [(i, token.content) for i, token in sorted(self._added.items()) if token.special]
@@ -485,9 +490,9 @@ class TextTokenizer:
             raise RunError(f"{path} is not a tokenizer: {error}") from None
 
 
-_CODE = re.compile(r">>.*?<<", re.DOTALL)
+CODE = re.compile(r">>.*?<<", re.DOTALL)
 """A language code at the start of a text."""
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 class MappedTokenizer(TextTokenizer):
@@ -511,7 +516,7 @@ class MappedTokenizer(TextTokenizer):
         With `codes`, a text may begin with a language code.
         """
         super().__init__(cutter, special)
-        self.origin, self._codes = origin, codes
+        self.origin, self.codes = origin, codes
         self._vocabulary = list(vocabulary)
         self._tags = list(tags)
         self._number()
@@ -523,7 +528,7 @@ class MappedTokenizer(TextTokenizer):
         cutter = self.library
         names = (cutter.id_to_token(i) or "" for i in range(cutter.get_vocab_size()))
         self._ids = [ids.get(name, special.unknown) for name in names]
-        self._of_bytes = any(_BYTE.fullmatch(token) for token in self._vocabulary)
+        self._of_bytes = any(BYTE.fullmatch(token) for token in self._vocabulary)
 
     @property
     def vocab_size(self) -> int:
@@ -541,7 +546,7 @@ class MappedTokenizer(TextTokenizer):
                 self._number()
 
     def encode(self, text: str) -> Encoded:
-        code, text_after = self._split(text)
+        code, text_after = self.split_code(text)
         with refused_texts(text):
             encoding = self.library.encode(text_after, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
@@ -551,7 +556,7 @@ class MappedTokenizer(TextTokenizer):
         return Encoded([self._places.get(code, self.special.unknown), *ids], [(0, len(code)), *spans])
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        rests = [self._split(text)[1] for text in texts]
+        rests = [self.split_code(text)[1] for text in texts]
         with refused_texts(*texts):
             encodings = self.library.encode_batch_fast(rests, add_special_tokens=False)
         encoded = []
@@ -561,8 +566,9 @@ class MappedTokenizer(TextTokenizer):
             encoded.append(ids if whole else self.encode(text).ids)  # the fast encoding has no text of tokens
         return encoded
 
-    def _split(self, text: str) -> tuple[str, str]:
-        match = _CODE.match(text) if self._codes else None
+    def split_code(self, text: str) -> tuple[str, str]:
+        """The language code at the start of a text, and the rest."""
+        match = CODE.match(text) if self.codes else None
         return ("", text) if match is None else (match[0], text[match.end() :])
 
     def _numbered(self, encoding: Any, text: str) -> list[int]:
@@ -596,7 +602,7 @@ class MappedTokenizer(TextTokenizer):
             "tags": self._tags,
             "origin": base64.b64encode(self.origin).decode("ascii"),
             "special": [*self.special],
-            **({} if self._codes else {"codes": False}),
+            **({} if self.codes else {"codes": False}),
         }
         return json.dumps(state, ensure_ascii=False)
 

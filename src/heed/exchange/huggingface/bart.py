@@ -205,7 +205,7 @@ class M2M100(_OneVocabulary):
         tokenizer, files = vocabularies["source"]
         if not isinstance(tokenizer, MappedTokenizer):
             return write_tokenizer(tokenizer, files, folder, cls.model_type)
-        languages = [tag for tag in tokenizer.tags if tag.startswith("__")]
+        languages = [tag for tag in tokenizer.tags if not tag.startswith("<")]
         by_tags = {" ".join(f"__{code}__" for code in codes.split()): name for name, codes in _LANGUAGES.items()}
         if (name := by_tags.get(" ".join(languages))) is None:
             raise ConfigError("m2m_100 with a SentencePiece model has the languages of M2M-100 or WMT21, not others")

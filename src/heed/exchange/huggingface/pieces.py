@@ -19,7 +19,7 @@ from heed.storage.files import read_bytes
 
 _UNIGRAM, _BPE = 1, 2
 """Kinds of models that are read."""
-_NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6
+NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6
 """Types of pieces."""
 
 
@@ -31,17 +31,16 @@ def read_pieces(path: Path) -> Any:
         ConfigError: The package is not installed.
     """
     try:
-        from sentencepiece import sentencepiece_model_pb2 as messages
+        model, problem = parsed(b""), ""
     except ImportError:
         raise ConfigError(
             f"{path} can be read only with the package sentencepiece; install it: pip install -e '.[hf]'"
         ) from None
-    data = read_bytes(path, links=True)
-    model: Any = messages.ModelProto()  # type: ignore[attr-defined]
-    problem = ""
     try:
-        model.ParseFromString(data)
-    except Exception as error:  # of protobuf, which heed does not import itself
+        model = parsed(read_bytes(path, links=True))
+    except RunError:
+        raise
+    except Exception as error:  # of protobuf
         problem = str(error)
     trainer = model.trainer_spec
     problems = (
@@ -57,10 +56,19 @@ def read_pieces(path: Path) -> Any:
     return model
 
 
+def parsed(data: bytes) -> Any:
+    """A `ModelProto` from its bytes; an error of protobuf, which heed does not import itself, if they are damaged."""
+    from sentencepiece import sentencepiece_model_pb2 as messages
+
+    model: Any = messages.ModelProto()  # type: ignore[attr-defined]
+    model.ParseFromString(data)
+    return model
+
+
 def cutter_of(model: Any) -> Tokenizer:
     """The tokenizer that splits texts like a model; its ids are the places of the pieces."""
     names = [
-        piece.piece if piece.type in (_NORMAL, _USER_DEFINED, _BYTE) else f"{NAMELESS}{i}"
+        piece.piece if piece.type in (NORMAL, _USER_DEFINED, _BYTE) else f"{NAMELESS}{i}"
         for i, piece in enumerate(model.pieces)
     ]
     unknown = next((i for i, piece in enumerate(model.pieces) if piece.type == _UNKNOWN), 0)
@@ -85,7 +93,7 @@ def cutter_of(model: Any) -> Tokenizer:
 
 
 def _unigram(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> models.Unigram:
-    best = max((piece.score for piece in model.pieces if piece.type == _NORMAL), default=0.0)
+    best = max((piece.score for piece in model.pieces if piece.type == NORMAL), default=0.0)
     scores = [
         len(piece.piece.encode()) * best - 0.1 if piece.type == _USER_DEFINED else piece.score for piece in model.pieces
     ]
@@ -98,7 +106,7 @@ def _bpe(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> mo
     merges = [
         (-piece.score, ids[left], ids[right], left, right)
         for piece in model.pieces
-        if piece.type == _NORMAL
+        if piece.type == NORMAL
         for left, right in ((piece.piece[:n], piece.piece[n:]) for n in range(1, len(piece.piece)))
         if left in ids and right in ids
     ]

@@ -447,7 +447,8 @@ def _trained(tokenizer: TextTokenizer) -> dict[str, Any]:
     ids = {"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end}
     ids |= {"bos_token": start, "eos_token": end, "mask_token": -1 if tokenizer.mask is None else tokenizer.mask}
     roles = {role: tokenizer.token(i) for role, i in ids.items() if i >= 0}
-    return {"state": json.dumps(state), "name": AS_IT_IS, "roles": roles, "kept": {}}
+    kept = {"additional_special_tokens": [*tokenizer.tags]} if tokenizer.tags else {}
+    return {"state": json.dumps(state), "name": AS_IT_IS, "roles": roles, "kept": kept}
 
 
 def _frame(

@@ -1,4 +1,7 @@
-"""Size and batch of a model that fit into a time budget, from the measured time of an update of each candidate."""
+"""What fits into time and memory: size and batch of a new model, parts of a checkpoint that are trained.
+
+Times are those of a measured update of each candidate.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import Any
 import torch
 
 from heed.config.settling import C, default_batch
-from heed.training.cost import TrialStep
+from heed.memory import free_memory, size_text
+from heed.tasks.base.transfer import frozen_by, layers_of_model, without_numbers
+from heed.training.cost import TrialStep, training_bytes
 from heed.training.device import choose_device, choose_precision, step_explained
 from heed.training.optimizer import make_optimizer
 from heed.training.plan import SizeChoice, choose_size
@@ -23,6 +28,12 @@ _SEEN = 4.0
 """Positions that a model of language must see for each of its parameters, else a smaller one learns more."""
 _SHORT = 0.1
 """Seconds of a trial that are too few to judge a whole batch by."""
+_TUNED = 200
+"""Updates that fine-tuning should have: if fewer fit into the minutes, parts are frozen."""
+_FROZEN: tuple[tuple[str, ...], ...] = ((), ("embeddings",), ("embeddings", "encoder"))
+"""Parts of a translator that are frozen, in the order of the attempts."""
+_ROOM = 0.8
+"""Share of the free memory for weights, gradients and moments, of the budget for updates."""
 
 
 def fit_to_budget(task: Any) -> Any:
@@ -63,6 +74,39 @@ def fit_to_budget(task: Any) -> Any:
         what += [f"training.{field} {batch:,} instead of {usual:,}"] * (choice.batch < 1.0)
         task.splits.remarks.append(f"{' and '.join(what)}: {choice}")
     return settled
+
+
+def freeze_to_fit(task: Any) -> Any:
+    """The configuration of fine-tuning with frozen embeddings, or encoder too, where memory or minutes are short.
+
+    A frozen parameter has no gradient and no moments. The time of an update is that of all parts, less the optimiser's
+    and the gradients' share (a third of the passes) of the frozen parameters.
+    """
+    config, training = task.config, task.config.training
+    if config.has("training.freeze") or config.has("training.unfreeze_every"):
+        return config
+    model = without_numbers(task)
+    total = sum(p.numel() for p in model.parameters())
+    names, layers = dict(model.named_parameters()), layers_of_model(model, task.body(model))
+    frozen = [sum(names[name].numel() for name in frozen_by(parts, layers, 0)) for parts in _FROZEN]
+    device = choose_device(training.device)
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
+    needed = [training_bytes(total, total - count, training.optimizer) for count in frozen]
+    chosen, why = 0, ""
+    if free is not None and needed[0] > _ROOM * free:
+        chosen = next((n for n, size in enumerate(needed) if size <= _ROOM * free), len(_FROZEN) - 1)
+        why = f"training all {total:,} parameters takes {size_text(needed[0])}, and {size_text(free)} are free"
+    if training.minutes is not None and training.steps is None and training.epochs is None:
+        budget = _ROOM * 60.0 * training.minutes
+        update, passes = seconds_of(task, budget)
+        shares = [count / total for count in frozen]
+        seconds = [update * (1 - share) + passes * (1 - share / 3) for share in shares]
+        enough = next((n for n, each in enumerate(seconds) if _TUNED * each <= budget), len(_FROZEN) - 1)
+        if enough > chosen:
+            chosen = enough
+            counts = (f"{budget / seconds[n]:,.0f}" for n in (0, enough))
+            why = "about {} updates of all parts fit into the budget, {} so".format(*counts)
+    return config.settle(why, {"training.freeze": [*_FROZEN[chosen]]}) if chosen else config
 
 
 def with_choice(config: C, field: str, largest: str, choice: SizeChoice) -> C:

@@ -46,8 +46,8 @@ from torch.overrides import TorchFunctionMode
 from heed import folder as folders
 from heed.config import ModelSection, RunConfig, Source, TrainingConfig
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, RunError, nearest, whole_number
-from heed.models.base import Interface, TokenEncoder
+from heed.errors import ConfigError, RunError, nearest, suggest, whole_number
+from heed.models.base import Interface, PairDecoder, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, spec_of, task_class
 from heed.tasks.base.report import counted
@@ -132,7 +132,7 @@ def _grown(task: Any, *kinds: str) -> Any:
 
 
 class _WithoutNumbers(TorchFunctionMode):
-    """Skips initialisation: on the device "meta" torch would import its compiler for it."""
+    """Skips initialisation, which takes time and memory; on the device "meta" torch would import its compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", "") == nn.init.__name__:
@@ -224,10 +224,12 @@ FINE_TUNING = 5e-4
 
 
 def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[Interface, ...]) -> bool:
-    """True if a run has the same model as its parent, and that is a model for pretraining and fine-tuning."""
+    """True if a run has its parent's model, and that is one for pretraining and fine-tuning, or of a checkpoint."""
     if parent is None or parent.task.config.model.name != config.model.name:
         return False
     body = body_class(config.model.name, interfaces)
+    if issubclass(body, PairDecoder):
+        return parent.is_of_checkpoint and getattr(config.model, "take", "both") in ("auto", "both")
     return issubclass(body, TokenEncoder) and body.fine_tuned
 
 
@@ -260,6 +262,12 @@ class Parent:
             return cls(named, path, task_class(config.task).restore(config, path))
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None
+
+    @property
+    def is_of_checkpoint(self) -> bool:
+        """True if the weights are those of an imported checkpoint, or were fine-tuned from one."""
+        is_child = self.task.config.model.from_ is not None
+        return self.task.is_imported or (is_child and (self.folder / folders.ORIGIN).is_file())
 
     def with_model(self, config: C, task: Any) -> C:
         """The configuration with the parent's model, except for fields that the user gave.
@@ -336,10 +344,12 @@ class Parent:
 
         Source: Aji et al. 2020 (arXiv:2005.01196) match embeddings by token.
         """
-        with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers with and without a parent
+        # The parent's own memory is never touched: its tensors are those of the file, which the system maps.
+        with torch.random.fork_rng(devices=[]), _WithoutNumbers():  # the new run draws as it would without a parent
             parent = self.task.build_model()
-            weights.load_weights(parent, self.folder / folders.WEIGHTS)
-        tensors, state, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
+        path = self.folder / folders.WEIGHTS
+        state = weights.matched(parent.state_dict(), weights.read_tensors(path), str(path))
+        tensors, axes, their_axes = unshared(model), axes_of(task), axes_of(self.task)
         used, parent_rows = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
         alike = task.config.task == self.task.config.task
         at = "" if alike else prefix_of(parent, self.task.body(parent))
@@ -364,6 +374,7 @@ class Parent:
             if len(candidates) == 1:
                 names[name] = candidates[0]
                 free.remove(candidates[0])
+        starting = self._starting_rows(task)
         whole, tokens, new = [], {}, []
         for name, tensor in tensors.items():
             over, source = axes[name], state.get(names.get(name, ""))
@@ -373,6 +384,10 @@ class Parent:
                 mine, others = ({a: [pair[i] for pair in rows[kind]] for a, kind in over.items()} for i in (0, 1))
                 tensor[places(tensor, mine)] = source[places(source, others)]
                 tokens[name] = (len(mine[min(over)]), tensor.shape[min(over)])
+                for axis, kind in over.items():
+                    for row, parts in starting.get(kind, {}).items():
+                        values = source.index_select(axis, torch.tensor(parts)) if parts else source
+                        tensor.select(axis, row).copy_(values.mean(axis))
             else:
                 tensor.copy_(source)
                 whole.append(name)
@@ -383,6 +398,26 @@ class Parent:
         called = {name: names[name] for name in (*whole, *tokens)}
         mapped = {name: theirs for name, theirs in called.items() if not theirs.endswith(name.removeprefix(inside))}
         return CopiedTensors(self.path, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
+
+    def _starting_rows(self, task: Any) -> dict[str, dict[int, list[int]]]:
+        """By kind of row, for each token of a new language the parent's rows whose mean it starts as.
+
+        Raises:
+            ConfigError: The parent lacks the language that `model.like` names.
+        """
+        if (like := getattr(task.config.model, "like", None)) is None:
+            return {}
+        from heed.exchange.huggingface.vocabularies import starting_rows
+        from heed.tasks.inputs.pairs import language_token
+
+        starting = dict[str, dict[int, list[int]]]()
+        for kind, theirs in self.task.tokenizers().items():
+            token = None if like == "mean" else language_token(theirs, like)
+            if token is None and like != "mean":
+                names = sorted(tag.removeprefix("__").removesuffix("__") for tag in theirs.tags)
+                raise ConfigError(f"model.like: {self.path} has no language {like!r}{suggest(like, names)}")
+            starting[kind] = starting_rows(task.tokenizers()[kind], theirs, token)
+        return starting
 
 
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:
@@ -455,6 +490,13 @@ def num_layers(body: nn.Module) -> int:
     return 1 + max((layer for layer in layers_of(body).values() if layer is not None), default=-1)
 
 
+def layers_of_model(model: nn.Module, body: nn.Module) -> dict[str, tuple[bool, int | None]]:
+    """For each parameter of a model, by name: True if it belongs to the body, and its layer there."""
+    of_body = layers_of(body)
+    inside = {id(parameter): of_body[name] for name, parameter in body.named_parameters()}
+    return {name: (id(p) in inside, inside.get(id(p))) for name, p in model.named_parameters()}
+
+
 def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> list[Group]:
     """The groups of a model's parameters that are frozen, frozen at first, or trained at a reduced learning rate.
 
@@ -463,9 +505,7 @@ def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> li
     """
     if training.layer_decay is None and not training.freeze and training.unfreeze_every is None:
         return []
-    of_body, count = layers_of(body), num_layers(body)
-    inside = {id(parameter): of_body[name] for name, parameter in body.named_parameters()}
-    layers = {name: (id(p) in inside, inside.get(id(p))) for name, p in model.named_parameters()}
+    count, layers = num_layers(body), layers_of_model(model, body)
     frozen = frozen_by(training.freeze, layers, count)
     parameters = dict(model.named_parameters())
     if not any(p.requires_grad for name, p in parameters.items() if name not in frozen):
@@ -486,7 +526,7 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
 
     Args:
         parts: "body", "embeddings", "layers<N", or the start of parameter names.
-        layers: For each parameter name, True if it belongs to the body, and its layer there.
+        layers: As of `layers_of_model`.
         count: Number of layers of the body.
 
     Raises:
@@ -544,7 +584,7 @@ def start_command(task: Any, config: RunConfig, words: Sequence[str]) -> str:
     steps = [
         "" if find_spec("sentencepiece" if translator else "huggingface_hub") else "pip install -e '.[hf]'",
         "" if os.path.exists(run) else f"heed import {name} --out {run}",
-        f"heed train {' '.join(map(shell_word, words))} --from {run}{f' tokenizer.from={run}' if translator else ''}",
+        f"heed train {' '.join(map(shell_word, words))} --from {run}",
     ]
     few = f"{counted(len(examples), spec.unit)} are few for a model trained from scratch"
     return f"{few}; to start from a pretrained one, with more minutes:\n  {' && '.join(filter(None, steps))}"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import starmap
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -26,7 +26,7 @@ from heed.errors import ConfigError, DataError, suggest
 from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
-from heed.tasks.base.report import SideCounts, counted_are, sample_lines
+from heed.tasks.base.report import SideCounts, counted, counted_are, sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
 from heed.tasks.contracts import Batch, Draw, Pass, Sized, as_list
@@ -159,14 +159,53 @@ class Pairs(Tokens):
             splits.remarks += [remark] if remark else []
         else:
             source, target = (parent.tokenizer(side, self.sized[side].alike) for side in self.roles)
+        languages = dict[str, list[str]]()
+        for side in self.roles:
+            if config.model.settings.get(f"{side}_frame") == "language":
+                sections = (config.data, *config.data.extra)
+                of_side = dict.fromkeys(getattr(section, f"{side}_language", None) for section in sections)
+                languages[side] = [name for name in of_side if name is not None]
         if parent is None:
-            sections = (config.data, *config.data.extra)
-            for side, tokenizer in (("source", source), ("target", target)):
-                if config.model.settings.get(f"{side}_frame") == "language":
-                    languages = (getattr(corpus, f"{side}_language", None) for corpus in sections)
-                    tokenizer.add_tags(language for language in languages if language is not None)
-        source.add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
+            for side, names in languages.items():
+                (source if side == "source" else target).add_tags(names)
+        elif config.model.like is not None:
+            source, target = self._with_new_language(config, splits, languages, source, target)
+        source.add_tags(extra.tag for extra in splits.extra.values() if extra.tag is not None)
         return config, replace(self, tokenizers={"source": source, "target": target})
+
+    def _with_new_language(
+        self,
+        config: Any,
+        splits: Splits[Pair],
+        languages: Mapping[str, Sequence[str]],
+        source: TextTokenizer,
+        target: TextTokenizer,
+    ) -> tuple[TextTokenizer, TextTokenizer]:
+        """The tokenizers with the languages that they lack, and with the characters of these.
+
+        Raises:
+            ConfigError: They lack none.
+        """
+        from heed.exchange.huggingface.vocabularies import with_language
+
+        sides = {"source": source, "target": target}
+        new = {
+            side: [name for name in names if language_token(sides[side], name) is None]
+            for side, names in languages.items()
+        }
+        tags = [*dict.fromkeys(name for names in new.values() for name in names)]
+        if not tags:
+            raise ConfigError(
+                f"model.like={config.model.like} is for a language that the model lacks, but it has all of "
+                f"{', '.join(dict.fromkeys(chain.from_iterable(languages.values()))) or 'them'}; remove the field"
+            )
+        examples = splits.examples["train"]
+        texts = [getattr(pair, side) for side, names in new.items() if names for pair in examples]
+        extended = with_language(source, tags, texts)
+        splits.remarks.append(
+            f"new language {', '.join(tags)}: {counted(extended.vocab_size - source.vocab_size, 'new token')}"
+        )
+        return extended, extended if source.tokens == target.tokens else with_language(target, tags, texts)
 
     def restore(self, config: Any, folder: Path) -> Self:
         first, second = (folder / file_of(side) for side in self.roles)
@@ -247,13 +286,13 @@ class Pairs(Tokens):
             raise ConfigError(
                 f"data.{side}_language is {name!r}, but the model has no languages: model.{side}_frame is {frame}"
             )
-        for token in (name, f"__{name}__"):  # M2M-100 writes "__en__"
-            if token in tags:
-                return [tags[token]]
+        if name and (token := language_token(self.tokenizers[side], name)) is not None:
+            return [token]
         names = sorted(tag.removeprefix("__").removesuffix("__") for tag in tags if not tag.startswith("<"))
         known = suggest(str(name), names) if name else f", such as {', '.join(names[:_SHOWN])}"
         what = f"has no language {name!r}" if name else "needs the language of its texts"
-        raise ConfigError(f"data.{side}_language: the model {what}{known}")
+        new = "; a new language needs --like LANGUAGE, one to start from" if name else ""
+        raise ConfigError(f"data.{side}_language: the model {what}{known}{new}")
 
     def between(self, source: str | None, target: str | None) -> Self:
         """The same input for texts of other languages; None for those of the configuration."""
@@ -486,6 +525,11 @@ def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     by_kind = parent.task.tokenizers()
     sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]
     return {side: by_kind.get(side) or by_kind["tokens"] for side in sides if by_kind.keys() & {side, "tokens"}}
+
+
+def language_token(tokenizer: TextTokenizer, name: str) -> int | None:
+    """The token of a language, by its name or, as in M2M-100, between underscores; None if there is none."""
+    return tokenizer.tags.get(name, tokenizer.tags.get(f"__{name}__"))
 
 
 def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:
