@@ -4,6 +4,8 @@ import inspect
 from types import SimpleNamespace
 
 import torch
+from torch.testing import assert_close
+from torch.utils._pytree import tree_leaves
 
 from heed.data.batch import TokenPair, pad_rows, pad_shifted
 from heed.data.tokens.special import OWN
@@ -43,6 +45,17 @@ def loss_of(task, model, batch, label_smoothing=0.0):
     with torch.no_grad():
         loss = task.loss(model, batch, label_smoothing)
     return float(loss if isinstance(loss, torch.Tensor) else loss.sum)
+
+
+def gradients_of(model):
+    """The gradients of a model by name, without those of parameters that were not used."""
+    return {name: part.grad for name, part in model.named_parameters() if part.grad is not None}
+
+
+def assert_close_in_scale(actual, expected, within=1e-5, rtol=1e-4):
+    """Equal but for rounding, relative to the largest number of all: of a tensor, or a list or dictionary of them."""
+    largest = max(float(part.detach().abs().max()) for part in tree_leaves(expected) if part.numel())
+    assert_close(actual, expected, rtol=rtol, atol=within * largest)
 
 
 def collate_pairs(pairs, indices, special=OWN):
