@@ -444,7 +444,7 @@ def test_runs_on_other_examples_are_refused(folder, gru, rnn, own):
         heed.compare([gru, fewer])
 
 
-def test_what_cannot_be_compared_is_refused(call, gru, rnn, tmp_path):
+def test_what_cannot_be_compared_is_refused(call, gru, rnn):
     for words, message in [
         ([gru.folder], "1 run was given; a comparison takes two or more"),
         ([gru.folder, gru.folder], "gru-seed1' was given twice"),

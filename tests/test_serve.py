@@ -36,7 +36,6 @@ from small_runs import SMALL
 
 TOKEN = "a-token-of-twenty-letters"
 HOST = "127.0.0.1:8000"
-PICTURES = ("a", "0.png")
 ANSWERED = f"GET /v1/health HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 
 
