@@ -53,9 +53,21 @@ def gradients_of(model):
 
 
 def assert_close_in_scale(actual, expected, within=1e-5, rtol=1e-4):
-    """Equal but for rounding, relative to the largest number of all: of a tensor, or a list or dictionary of them."""
-    largest = max(float(part.detach().abs().max()) for part in tree_leaves(expected) if part.numel())
-    assert_close(actual, expected, rtol=rtol, atol=within * largest)
+    """Equal but for rounding, relative to the largest number of each tensor, or of lists or dictionaries of them.
+
+    A tensor that is small beside the others (a gradient that would be zero without rounding) is compared relative to a
+    thirtieth of the largest number of all.
+    """
+    parts, others = (
+        tensors if isinstance(tensors, dict) else dict(enumerate(tree_leaves(tensors)))
+        for tensors in (expected, actual)
+    )
+    assert parts.keys() == others.keys()
+    largest = {name: float(part.detach().abs().max()) if part.numel() else 0.0 for name, part in parts.items()}
+    floor = max(largest.values()) / 30
+    for name, part in parts.items():
+        atol = within * max(largest[name], floor)
+        assert_close(others[name], part, rtol=rtol, atol=atol, msg=lambda text, name=name: f"{name}: {text}")
 
 
 def collate_pairs(pairs, indices, special=OWN):

@@ -131,7 +131,7 @@ def test_watched_gradients_are_the_same(body, config):
     plain, watched = gradients(False), gradients(True)
     assert any(gradient.any() for gradient in plain.values()) and plain.keys() == watched.keys()
     if body in (GPT, Vit):
-        assert_close_in_scale(watched, plain)
+        assert_close_in_scale(watched, plain, 1e-4)
     else:
         assert not [name for name, gradient in plain.items() if not torch.equal(gradient, watched[name])]
 
