@@ -41,19 +41,19 @@ def byte_letters():
 
 def byte_pairs(size, seed=1, special=("<s>", "<pad>", "</s>", "<unk>", "<mask>")):
     """A vocabulary of bytes and merges of the given size, and the merges."""
-    letters, made = byte_letters(), []
+    letters, merged = byte_letters(), []
     merges = []
     for word in ("\u0120t h", "th e", "\u0120 m", "a n", "\u0120m an", "e r", "i n", "o n", "r e", "e d", "o u"):
         left, right = word.split()
         merges.append((left, right))
-        made.append(left + right)
-    made = made[: size - len(letters) - len(special)]
-    tokens = [*letters, *made]
+        merged.append(left + right)
+    merged = merged[: size - len(letters) - len(special)]
+    tokens = [*letters, *merged]
     random.Random(seed).shuffle(tokens)
     # In RoBERTa's vocabulary, special tokens are in two places: at the start and at the end.
     tokens = [*special[:-1], *tokens, *special[-1:]]
     tokens += [f"madeup{i}" for i in range(size - len(tokens))]
-    return tokens[:size], [pair for pair in merges if "".join(pair) in made and all(p in tokens for p in pair)]
+    return tokens[:size], [pair for pair in merges if "".join(pair) in merged and all(p in tokens for p in pair)]
 
 
 def write_byte_pairs(folder, tokens, merges, **config):
@@ -74,10 +74,10 @@ def randomise(model, seed=1):
     return model.eval()
 
 
-def ragged(known, longest=9, rows=4, seed=1):
+def ragged(tokens, longest=9, rows=4, seed=1):
     """Random lists of tokens from the vocabulary, of different lengths."""
     generator = random.Random(seed)
-    return [[generator.choice(known) for _ in range(generator.randint(1, longest))] for _ in range(rows)]
+    return [[generator.choice(tokens) for _ in range(generator.randint(1, longest))] for _ in range(rows)]
 
 
 def round_trip(folder, model, assert_same):

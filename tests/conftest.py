@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import sys
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -129,10 +130,15 @@ def data(shared):
 
 @pytest.fixture(scope="session")
 def small_run(shared, data):
-    """Function that gives the folder of the run of a task in `small_runs`; tests only read it."""
+    """Function that gives the folder of the run of a task in `small_runs`, of a seed; tests only read it."""
     from small_runs import SMALL
 
-    return lambda task: shared(f"small/{task}", lambda out: SMALL[task].trained(data, out))
+    def folder(task, seed=1):
+        small = SMALL[task]
+        seeded = replace(small, settings={**small.settings, "training.seed": seed})
+        return shared(f"small/{task}" if seed == 1 else f"small/{task}-{seed}", lambda out: seeded.trained(data, out))
+
+    return folder
 
 
 @pytest.fixture

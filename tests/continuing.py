@@ -41,9 +41,9 @@ def settings(file, model="attention_lm", kind="char", context=64, **data):
     }
 
 
-def random_run(file, *given, sharpness=4.0, **data):
+def random_run(file, *model_and_kind, sharpness=4.0, **data):
     """A run with an untrained model, its output layer scaled up to give clear preferences."""
-    config = check_config(settings(file, *given, **data), "test")
+    config = check_config(settings(file, *model_and_kind, **data), "test")
     task = task_class("language_modelling").prepare(config)
     torch.manual_seed(5)
     model = task.build_model().eval()
@@ -52,8 +52,8 @@ def random_run(file, *given, sharpness=4.0, **data):
     return Run(file.parent, task.config, task, model, {})
 
 
-def trained_run(file, out, *given, **data):
+def trained_run(file, out, *model_and_kind, **data):
     """A run folder after three updates."""
     config = file.parent / f"{out.name}.yaml"
-    config.write_text(yaml.safe_dump(settings(file, *given, **data)), encoding="utf-8")
+    config.write_text(yaml.safe_dump(settings(file, *model_and_kind, **data)), encoding="utf-8")
     return heed.train(config, out=out, quiet=True)

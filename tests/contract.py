@@ -4,6 +4,8 @@ import inspect
 from types import SimpleNamespace
 
 import torch
+from torch.testing import assert_close
+from torch.utils._pytree import tree_leaves
 
 from heed.data.batch import TokenPair, pad_rows, pad_shifted
 from heed.data.tokens import OWN
@@ -43,6 +45,29 @@ def loss_of(task, model, batch, label_smoothing=0.0):
     with torch.no_grad():
         loss = task.loss(model, batch, label_smoothing)
     return float(loss if isinstance(loss, torch.Tensor) else loss.sum)
+
+
+def gradients_of(model):
+    """The gradients of a model by name, without those of parameters that were not used."""
+    return {name: part.grad for name, part in model.named_parameters() if part.grad is not None}
+
+
+def assert_close_in_scale(actual, expected, within=1e-5, rtol=1e-4):
+    """Equal but for rounding, relative to the largest number of each tensor, or of lists or dictionaries of them.
+
+    A tensor that is small beside the others (a gradient that would be zero without rounding) is compared relative to a
+    thirtieth of the largest number of all.
+    """
+    parts, others = (
+        tensors if isinstance(tensors, dict) else dict(enumerate(tree_leaves(tensors)))
+        for tensors in (expected, actual)
+    )
+    assert parts.keys() == others.keys()
+    largest = {name: float(part.detach().abs().max()) if part.numel() else 0.0 for name, part in parts.items()}
+    floor = max(largest.values()) / 30
+    for name, part in parts.items():
+        atol = within * max(largest[name], floor)
+        assert_close(others[name], part, rtol=rtol, atol=atol, msg=lambda text, name=name: f"{name}: {text}")
 
 
 def collate_pairs(pairs, indices, special=OWN):

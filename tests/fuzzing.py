@@ -115,9 +115,9 @@ def becomes(kind: str) -> Callable[[Path], None]:
             path.mkdir()
         elif kind == "a socket":
             with socket.socket(socket.AF_UNIX) as listener:
-                here = os.open(path.parent, os.O_RDONLY)
-                listener.bind(f"/proc/self/fd/{here}/{path.name}")
-                os.close(here)
+                folder = os.open(path.parent, os.O_RDONLY)
+                listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+                os.close(folder)
         elif kind.startswith("a link to "):
             path.symlink_to(kind.removeprefix("a link to "))
         elif kind == "huge":
@@ -176,7 +176,7 @@ def _places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         if isinstance(values, list)
         else []
     )
-    return [path, *(place for key, one in inside[:40] for place in _places(one, (*path, key)))]
+    return [path, *(place for key, value in inside[:40] for place in _places(value, (*path, key)))]
 
 
 @st.composite
@@ -300,7 +300,7 @@ def odd_words(draw: st.DrawFn, commands: dict[str, list[str]], fields: list[str]
     way = draw(st.sampled_from(("option", "option", "word") if name not in TRAINS else ("option", "field", "yaml")))
     encoding = draw(st.sampled_from(("utf-8",) * 3 + ENCODINGS))
     if way == "option":
-        named = [one for one in options_of_command(words[0]) if one[0] not in ("--resume", "--open")]
+        named = [entry for entry in options_of_command(words[0]) if entry[0] not in ("--resume", "--open")]
         option, is_number = draw(st.sampled_from(named))
         return Asked(
             [*words, option, draw(st.sampled_from(NUMBERS if is_number else (*NUMBERS, *NAMES)))], "", encoding
@@ -315,8 +315,8 @@ def odd_words(draw: st.DrawFn, commands: dict[str, list[str]], fields: list[str]
     if way == "field":
         return Asked([*words, f"{field}={value}"], "", encoding)
     section, key, *_ = field.split(".")
-    own = f"  {key}: {value}\n" if section == "data" else f"{section}:\n  {key}: {value}\n"
-    text = draw(st.sampled_from((f"task: {task}\ndata:\n  train: [{files}]\n{own}",) * 3 + (value,)))
+    setting = f"  {key}: {value}\n" if section == "data" else f"{section}:\n  {key}: {value}\n"
+    text = draw(st.sampled_from((f"task: {task}\ndata:\n  train: [{files}]\n{setting}",) * 3 + (value,)))
     return Asked(["check", "own.yaml"] if name == "check data" else ["train", "own.yaml", "--dry-run"], text, encoding)
 
 
@@ -329,20 +329,20 @@ ENDLESS = ("training.steps", "training.epochs", "training.minutes", "training.ac
 def options_of_command(name: str) -> list[tuple[str, bool]]:
     """The options of a command that take a value, each with True if that is a number."""
     params = typer.main.get_command(app).commands[name].params
-    options = [one for one in params if one.param_type_name == "option" and not one.is_flag]
-    return [(max(one.opts, key=len), one.metavar in ("N", "X")) for one in options if one.name != "help"] or [
+    options = [param for param in params if param.param_type_name == "option" and not param.is_flag]
+    return [(max(param.opts, key=len), param.metavar in ("N", "X")) for param in options if param.name != "help"] or [
         ("--help", False)
     ]
 
 
 def fields_of(task: str, model: str) -> list[str]:
     """The names of all fields of a task's configurations and of a model."""
-    kind, found = config_class(task), set()
+    kind, names = config_class(task), set()
     for section, info in kind.model_fields.items():
         kinds = [*_data_kinds(kind).values()] if section == "data" else []
         for part in kinds or [info.annotation]:
-            found |= {f"{section}.{one.alias or name}" for name, one in getattr(part, "model_fields", {}).items()}
-    return sorted(found | {f"model.{name}" for body in bodies_of(model) for name in body.config_class.model_fields})
+            names |= {f"{section}.{field.alias or name}" for name, field in getattr(part, "model_fields", {}).items()}
+    return sorted(names | {f"model.{name}" for body in bodies_of(model) for name in body.config_class.model_fields})
 
 
 def answer(words: list[str], patch: Any, encoding: str = "utf-8") -> Answer:
@@ -366,18 +366,18 @@ def answer(words: list[str], patch: Any, encoding: str = "utf-8") -> Answer:
             wrong = ""
     except BaseException:
         wrong = f"a traceback\n{traceback.format_exc(limit=-6)}"
-    said = err.getvalue()
+    message = err.getvalue()
     if not wrong and code:
-        lines = said.splitlines()
-        if code not in (1, 2, 3, 4) or (not lines and words[0] != "check") or len(said) > 20_000:
-            wrong = f"exit status {code}, {len(lines)} lines and {len(said)} characters"
+        lines = message.splitlines()
+        if code not in (1, 2, 3, 4) or (not lines and words[0] != "check") or len(message) > 20_000:
+            wrong = f"exit status {code}, {len(lines)} lines and {len(message)} characters"
         elif lines and not lines[-1].startswith(("heed: ", "Error: ")):
             wrong = f"not a one-line error: {lines[-3:]}"
-    if not wrong and re.search(r"\w*Warning: ", said):
-        wrong = f"a warning with a line of code: {said[-300:]}"
+    if not wrong and re.search(r"\w*Warning: ", message):
+        wrong = f"a warning with a line of code: {message[-300:]}"
     with contextlib.suppress(UnicodeEncodeError):  # what was not written
         out.flush()
-    return Answer(code, out.buffer.getvalue().decode(encoding, "surrogateescape"), said, wrong)
+    return Answer(code, out.buffer.getvalue().decode(encoding, "surrogateescape"), message, wrong)
 
 
 def seal_again(folder: Path) -> None:

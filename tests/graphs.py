@@ -38,28 +38,28 @@ def models(dropout):
     yield "transformer", Transformer(config), (tokens, mask, tokens), False
 
 
-def slopes(model, given):
+def slopes(model, inputs):
     """The output and the gradients of its squares' sum."""
-    out = model(*given)
-    wanted = [p for p in model.parameters() if p.requires_grad]
-    return out, *torch.autograd.grad(out.square().sum(), wanted, allow_unused=True, materialize_grads=True)
+    out = model(*inputs)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return out, *torch.autograd.grad(out.square().sum(), parameters, allow_unused=True, materialize_grads=True)
 
 
 def main():
     torch.compile = partial(torch.compile, backend=counting)
-    counting.runs, found = 0, {}
+    counting.runs, report = 0, {}
     for dropout in (0.1, 0.0):
-        for name, model, given, same_shapes in models(dropout):
+        for name, model, inputs, same_shapes in models(dropout):
             model.double().train()
-            expected = slopes(model, given)
+            expected = slopes(model, inputs)
             with compiled(model, same_shapes):
-                slopes(model, given)
+                slopes(model, inputs)
                 counting.runs = 0
-                results = slopes(model, given)
+                results = slopes(model, inputs)
             pairs = zip(results, expected, strict=True)
-            apart = max(float((one - other).norm() / (1 + other.norm())) for one, other in pairs)
-            found[f"{name}, dropout {dropout}"] = counting.runs, apart
-    print(json.dumps(found))
+            apart = max(float((result - other).norm() / (1 + other.norm())) for result, other in pairs)
+            report[f"{name}, dropout {dropout}"] = counting.runs, apart
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

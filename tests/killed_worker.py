@@ -11,10 +11,10 @@ from heed.training.loop import Trainer
 real = Trainer._update
 
 
-def update(trainer, *given):
+def update(trainer, *arguments):
     if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and trainer.progress.step == 6:
         os.kill(os.getpid(), signal.SIGKILL)
-    real(trainer, *given)
+    real(trainer, *arguments)
 
 
 Trainer._update = update

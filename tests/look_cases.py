@@ -56,19 +56,21 @@ class Case:
 
     def sentences(self) -> dict[str, Any]:
         """Every sentence of the look, with the part of the look that it belongs to."""
-        said: dict[str, Any] = {}
-        for one in self.look.maps:
-            said[one.title] = one
-            said |= {sentence: one for sentence in split(one.caption)}
-        said |= {shading.title: shading for shading in self.look.shadings}
-        said |= {note: None for note in self.look.notes}
+        sentences: dict[str, Any] = {}
+        for map in self.look.maps:
+            sentences[map.title] = map
+            sentences |= {sentence: map for sentence in split(map.caption)}
+        sentences |= {shading.title: shading for shading in self.look.shadings}
+        sentences |= {note: None for note in self.look.notes}
         if self.look.no_steps:
-            said[self.look.no_steps] = None
+            sentences[self.look.no_steps] = None
         shown = ShownLook(self.look, steps=True)
         for hint in re.findall(r'<p class="(?:hint|caption)"[^>]*>(.*?)</p>', shown.html()):
-            said |= {sentence: said.get(sentence) for sentence in split(html.unescape(hint))}
+            sentences |= {sentence: sentences.get(sentence) for sentence in split(html.unescape(hint))}
         lines = shown.text(width=48).splitlines()
-        return said | {line: None for line in lines if re.match("share: |at the end of a row: |No attention: ", line)}
+        return sentences | {
+            line: None for line in lines if re.match("share: |at the end of a row: |No attention: ", line)
+        }
 
     @property
     def is_label(self) -> bool:
@@ -76,7 +78,7 @@ class Case:
 
     @property
     def attention(self) -> list[Any]:
-        return [one for one in self.look.maps if one.is_distribution]
+        return [map for map in self.look.maps if map.is_distribution]
 
 
 def split(text: str) -> list[str]:

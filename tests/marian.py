@@ -48,15 +48,15 @@ def write_tokenizers(folder, pieces, separate=False, seed=1, left_out=3):
     drawn = random.Random(seed)
 
     def table(tokens, further=()):
-        kept = sorted({*tokens} - {"<s>", "</s>", "<unk>"})
-        drawn.shuffle(kept)
-        names = ["</s>", "<unk>", *kept[left_out:], *further]
+        ordered = sorted({*tokens} - {"<s>", "</s>", "<unk>"})
+        drawn.shuffle(ordered)
+        names = ["</s>", "<unk>", *ordered[left_out:], *further]
         names.insert(2 if separate else len(names), "<pad>")  # the same id in both of two tables
         return {name: i for i, name in enumerate(names)}
 
     tables = [table(source), table(target)] if separate else [table([*source, *target], CODES)]
-    for name, one in zip(("vocab.json", "target_vocab.json"), tables, strict=False):
-        (folder / name).write_text(json.dumps(one), encoding="utf-8")
+    for name, ids in zip(("vocab.json", "target_vocab.json"), tables, strict=False):
+        (folder / name).write_text(json.dumps(ids), encoding="utf-8")
     settings = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate, "source_lang": "en"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return tables[0], tables[-1]

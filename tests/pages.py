@@ -25,6 +25,19 @@ def blocks(text, kind="sh"):
     return re.findall(rf"^```{kind}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
+def prose(text):
+    """A text without its blocks of code, in which brackets are no links and # is no heading."""
+    return re.sub(r"^( *)```.*?^\1```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def run_blocks(text, names=None):
+    """Run the blocks of Python of a text one after the other; gives the names that they define."""
+    names = {} if names is None else names
+    for block in blocks(text, "python"):
+        exec(compile(block, "page", "exec"), names)
+    return names
+
+
 def lines_of(text):
     """The lines of the blocks of commands."""
     return [line for block in blocks(text) for line in block.replace("\\\n", " ").splitlines() if line]

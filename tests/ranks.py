@@ -41,7 +41,7 @@ def store():
     return child, port
 
 
-def become(rank, count, port, folder, words, said):
+def become(rank, count, port, folder, words, output):
     """Run the command as process number `rank`; return its exit code."""
     os.environ |= {
         **{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)},
@@ -49,8 +49,8 @@ def become(rank, count, port, folder, words, said):
         **{"GROUP_WORLD_SIZE": "1", "TORCHELASTIC_RESTART_COUNT": "0"},
     }
     os.chdir(folder)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     try:
         if words[0] == "heed":
             main(words[1:])
@@ -68,11 +68,11 @@ def become(rank, count, port, folder, words, said):
 def run(folder, count, words):
     """Run the command in `count` processes."""
     hosting, port = store()
-    with tempfile.TemporaryFile("a+") as said:
+    with tempfile.TemporaryFile("a+") as output:
         children = []
         for rank in range(count):
             if (child := os.fork()) == 0:
-                code = become(rank, count, port, folder, words, said.fileno())
+                code = become(rank, count, port, folder, words, output.fileno())
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
@@ -80,8 +80,8 @@ def run(folder, count, words):
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         os.kill(hosting, signal.SIGKILL)
         os.waitpid(hosting, 0)
-        said.seek(0)
-        return {"codes": codes, "said": said.read()}
+        output.seek(0)
+        return {"codes": codes, "said": output.read()}
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ class Listener(Quiet):
     """Keeps its messages."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def say(self, message: str) -> None:
-        self.said.append(message)
+        self.messages.append(message)
 
     @property
     def text(self) -> str:
-        return "\n".join(self.said)
+        return "\n".join(self.messages)
 
 
 class Stopper(Quiet):

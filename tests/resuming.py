@@ -45,8 +45,8 @@ def killed(out, config, at, resume=False):
 def resumed(folder, config=None):
     """What `heed train FOLDER --resume` says, perhaps with the settings of another file, and the result."""
     reporter = Listener()
-    given = config or check_config(read_config(folder / "config.yaml"), str(folder / "config.yaml"))
-    _, result = train(folder, given, resume=True, reporter=reporter)
+    path = folder / "config.yaml"
+    _, result = train(folder, config or check_config(read_config(path), str(path)), resume=True, reporter=reporter)
     return reporter.text, result
 
 

@@ -32,23 +32,23 @@ def _jaxtyped_once(*, typechecker):
 def _once(function, typechecker):
     results = []
 
-    def known(*args, **kwargs):
+    def recorded(*args, **kwargs):
         return results[-1]
 
     # Annotations are looked up in the function's module.
-    known = FunctionType(known.__code__, function.__globals__, function.__name__, None, known.__closure__)
+    recorded = FunctionType(recorded.__code__, function.__globals__, function.__name__, None, recorded.__closure__)
     checked = _jaxtyped(function, typechecker=typechecker)
-    with_result = _jaxtyped(functools.update_wrapper(known, function), typechecker=typechecker)
-    given, seen = set(), set()
+    with_result = _jaxtyped(functools.update_wrapper(recorded, function), typechecker=typechecker)
+    argument_kinds, seen = set(), set()
 
     @functools.wraps(function)
     def call(*args, **kwargs):
         if jaxtyping.config.jaxtyping_disable:
             return function(*args, **kwargs)
         kinds = _kind(args), _kind(kwargs) if kwargs else None
-        if kinds not in given:
+        if kinds not in argument_kinds:
             result = checked(*args, **kwargs)
-            given.add(kinds)
+            argument_kinds.add(kinds)
             seen.add((kinds, _kind(result)))
             return result
         result = function(*args, **kwargs)

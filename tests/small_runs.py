@@ -61,8 +61,16 @@ class Small:
 
     def untrained(self, data: Path, out: Path, model: str, head: dict[str, Any]) -> Any:
         """A run of another model of the task, of its smallest size, or of another choice of its head, as drawn."""
-        own = {name: value for name, value in self.settings.items() if model == self.model or name[:6] != "model."}
-        settings = {**TRAINING, "training.steps": 1, **own, "data.train": str(data / self.train), "model.name": model}
+        settings_of_model = {
+            name: value for name, value in self.settings.items() if model == self.model or name[:6] != "model."
+        }
+        settings = {
+            **TRAINING,
+            "training.steps": 1,
+            **settings_of_model,
+            "data.train": str(data / self.train),
+            "model.name": model,
+        }
         settings |= {f"model.{name}": value for name, value in head.items()}
         if model != self.model:
             settings["model.size"] = "tiny"
@@ -103,8 +111,8 @@ _WORDS = {"tokenizer.kind": "word"}
 _HELD = {"data.valid": None, "data.held_out": 0.3}
 
 SMALL = {
-    one.name: one
-    for one in (
+    small.name: small
+    for small in (
         Small("translation", "luong", "pairs.tsv", ("one two", "--align"), ("one two",), _PAIRS),
         Small("classification", "rnn", "labels.txt", ("one two", "--json"), ("one two",), {**_RNN, **_WORDS}),
         Small(
@@ -202,14 +210,14 @@ def usable(name: str) -> Iterator[tuple[str, Any]]:
             yield model, body
 
 
-def assert_alike(one: Any, other: Any, within: float = 2e-5) -> None:
+def assert_alike(actual: Any, expected: Any, within: float = 2e-5) -> None:
     """Equal but for rounding, relative to the size of each number."""
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        one, other = list(one.values()), list(other.values())
-    if isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
+    if isinstance(actual, dict):
+        assert actual.keys() == expected.keys()
+        actual, expected = list(actual.values()), list(expected.values())
+    if isinstance(actual, list | tuple):
+        assert len(actual) == len(expected)
+        for a, b in zip(actual, expected, strict=True):
             assert_alike(a, b, within)
     else:
-        assert one == (pytest.approx(other, rel=within, abs=within) if isinstance(other, float) else other)
+        assert actual == (pytest.approx(expected, rel=within, abs=within) if isinstance(expected, float) else expected)

@@ -17,7 +17,7 @@ from heed.tasks import MissingCapabilityError
 from heed.watch.looks import Look, compare_looks
 from heed.watch.maps import Axis, Map, common_units
 from heed.watch.remarks import SAME, remarks
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 
 TEXT = "one two three"
 MODELS = [
@@ -32,13 +32,6 @@ MODELS = [
     ("classification", "han"),
     ("tagging", "encoder"),
 ]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("beside")
-    write_data(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -219,20 +212,19 @@ def test_maps_of_several_networks_stand_in_a_row_without_differences(drawn):
 
 
 @pytest.fixture(scope="module")
-def trained(data):
-    one = SMALL["translation"]
-    settings = {"training.snapshots": [0.5]}
-    replace(one, settings=one.settings | settings).trained(data, data / "run")
-    replace(one, settings=one.settings | {"training.seed": 2}).trained(data, data / "again")
-    return data / "run"
+def trained(data, tmp_path_factory):
+    out, small = tmp_path_factory.mktemp("runs") / "run", SMALL["translation"]
+    replace(small, settings=small.settings | {"training.snapshots": [0.5]}).trained(data, out)
+    return out
 
 
-def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
+def test_the_command_takes_words_steps_and_runs(trained, small_run, capsys):
+    other = small_run("translation", seed=2)
     for beside, name in (
         ("untrained", "untrained"),
         ("twin", "untrained"),
         ("step-1", "step-1"),
-        (data / "again", "again"),
+        (other, other.name),
     ):
         code, out, err = call(capsys, "look", trained, TEXT, "--beside", beside)
         assert code == 0, err
@@ -241,7 +233,7 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
     (one,) = run.look(TEXT, beside="step-1").beside
     target = run.predict(TEXT)
     assert torch.equal(one.map.weights, step.look(TEXT, target=target).maps[0].weights)
-    again = run.look(TEXT, beside=heed.load(data / "again")).beside[0].difference
+    again = run.look(TEXT, beside=heed.load(other)).beside[0].difference
     assert again.distance > 0
     for output, said in (([], True), (["--target", "ONE"], False)):
         _, out, _ = call(capsys, "look", trained, TEXT, "--beside", "step-1", *output)

@@ -17,7 +17,6 @@ from heed.show.draw_html import LARGEST
 from heed.show.shown import ShownLook
 from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Look
 from heed.watch.maps import Axis, Map, Part, difference_of
-from small_runs import SMALL, write_data
 from test_beams import MADE
 from test_draw import look_to_html
 
@@ -371,18 +370,16 @@ def test_the_table_of_a_beam_search_can_be_read_and_reached_by_keyboard(scheme, 
 
 
 @pytest.mark.parametrize(("width", "rows"), [(380, 4), (1500, 1)])
-def test_panels_of_a_picture_stand_abreast_where_there_is_room(width, rows, opened, tmp_path):
-    write_data(tmp_path)
-    run = SMALL["images"].untrained(tmp_path, tmp_path, "vit", {})
-    page = opened(run.look(tmp_path / "photos" / "a" / "0.png").html(), width=width)
+def test_panels_of_a_picture_stand_abreast_where_there_is_room(width, rows, opened, data, untrained):
+    run = untrained("images", "vit")
+    page = opened(run.look(data / "photos" / "a" / "0.png").html(), width=width)
     tops = {panel.bounding_box()["y"] for panel in page.locator(".panels svg").all()}
     assert len(tops) == rows and page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_patches_of_a_picture_are_chosen_over_it(opened, tmp_path):
-    write_data(tmp_path)
-    run = SMALL["images"].untrained(tmp_path, tmp_path, "vit", {})
-    look = run.look(tmp_path / "photos" / "a" / "0.png")
+def test_patches_of_a_picture_are_chosen_over_it(opened, data, untrained):
+    run = untrained("images", "vit")
+    look = run.look(data / "photos" / "a" / "0.png")
     page, (rows, columns) = opened(look.html()), look.look.every.grid
     patches = page.locator("section.map .sheet button")
     patches.first.wait_for()

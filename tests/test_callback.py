@@ -137,7 +137,7 @@ def test_a_log_that_cannot_be_written_warns_once_and_never_ends_training(tmp_pat
     listener = Listener()
     monkeypatch.setattr(Scalars, "add_scalar", full)
     run, _ = train_config(config(), tmp_path / "run", listener)
-    warnings = [line for line in listener.said if "tensorboard cannot be written (No space left on device)" in line]
+    warnings = [line for line in listener.messages if "tensorboard cannot be written (No space left on device)" in line]
     assert run is not None and len(warnings) == 1
 
 

@@ -349,7 +349,7 @@ def test_an_export_that_is_not_the_run_is_not_kept(classifier, tmp_path, monkeyp
     assert not (tmp_path / "out").exists()
 
 
-def test_an_export_lies_in_the_run_by_default(classifier, capsys):
+def test_an_export_lies_in_the_run_by_default(classifier):
     heed.export(classifier, "huggingface")
     assert heed.check_run(classifier.folder).whole
     values = json.loads((classifier.folder / "export/huggingface/config.json").read_text())

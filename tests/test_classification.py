@@ -151,7 +151,7 @@ def test_of_a_text_without_tokens_only_the_bias_is_left(files, pooling):
     torch.testing.assert_close(empty, model.output.bias.expand(2, 2))
 
 
-def test_cls_is_a_token_before_the_text_whose_state_is_classified(files, tmp_path):
+def test_cls_is_a_token_before_the_text_whose_state_is_classified(files):
     encoder = {"name": "encoder", "pooling": "cls", "d_model": 16, "num_heads": 2, "num_layers": 1, "d_ff": 16}
     values = settings(files)
     values["model"] = encoder

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,6 @@ from heed.evaluation.measures import Outcomes, share
 from heed.show.shown import map_to_text
 from heed.tasks import check_config
 from heed.training.progress import Quiet, TerminalReporter
-from small_runs import SMALL, write_data
 from test_draw import Page
 
 SETTINGS = {
@@ -446,7 +444,7 @@ def test_runs_on_other_examples_are_refused(folder, gru, rnn, own):
         heed.compare([gru, fewer])
 
 
-def test_what_cannot_be_compared_is_refused(call, gru, rnn, tmp_path):
+def test_what_cannot_be_compared_is_refused(call, gru, rnn):
     for words, message in [
         ([gru.folder], "1 run was given; a comparison takes two or more"),
         ([gru.folder, gru.folder], "gru-seed1' was given twice"),
@@ -694,12 +692,7 @@ def test_one_text_shows_the_attention_of_every_run(gru, folder, tmp_path, capsys
     assert code == 2 and "new.png' must be a folder, for the runs" in err
 
 
-def test_a_text_for_runs_that_read_none_is_refused(tmp_path):
-    write_data(tmp_path)
-    runs = []
-    for seed in (1, 2):
-        one = SMALL["table"]
-        replace(one, settings=one.settings | {"training.seed": seed}).trained(tmp_path, tmp_path / f"run{seed}")
-        runs.append(tmp_path / f"run{seed}")
+def test_a_text_for_runs_that_read_none_is_refused(small_run):
+    runs = [small_run("table", seed) for seed in (1, 2)]
     with pytest.raises(ConfigError, match="--look takes a text, and runs of table read none"):
         heed.compare(runs, look="a text", split="valid")

@@ -8,6 +8,7 @@ import itertools
 import json
 import shutil
 import zipfile
+from functools import cache
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -31,19 +32,9 @@ every_task = pytest.mark.parametrize("name", task_names())
 
 
 @pytest.fixture(scope="module")
-def runs(data, tmp_path_factory):
-    """Two runs of a task that differ in their seed, trained when they are first asked for."""
-    folder, made = tmp_path_factory.mktemp("runs"), {}
-
-    def of(name):
-        if name not in made:
-            for seed in (1, 2):
-                small = dataclasses.replace(SMALL[name], settings={**SMALL[name].settings, "training.seed": seed})
-                small.trained(data, folder / f"{name}-{seed}")
-            made[name] = [heed.load(folder / f"{name}-{seed}") for seed in (1, 2)]
-        return made[name]
-
-    return of
+def runs(small_run):
+    """Two runs of a task that differ in their seed."""
+    return cache(lambda name: [heed.load(small_run(name, seed)) for seed in (1, 2)])
 
 
 @every_task

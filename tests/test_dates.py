@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter, defaultdict
 
 import pytest
-from babel import Locale, localedata
+from babel import Locale
 from babel.dates import format_date
 
 from date_formats import read_formats
@@ -60,10 +60,6 @@ def number(text: str) -> int:
 def write(date_format: DateFormat | None, date: datetime.date) -> str:
     assert date_format is not None
     return date_format.write(date)[0]
-
-
-def locales(language: str) -> list[str]:
-    return sorted(locale for locale in localedata.locale_identifiers() if locale.split("_")[0] == language)
 
 
 # What is written

@@ -17,7 +17,7 @@ from heed.config import short_config_text
 from heed.errors import ConfigError
 from heed.tasks import capability_table, check_config, missing, options_of, task_names
 from heed.tasks.run import Run
-from pages import ROOT, blocks, page
+from pages import ROOT, blocks, page, prose
 from test_imports import LAYERS
 
 COMMANDS = get_command(app).commands
@@ -116,15 +116,10 @@ PAGES = [
 ]
 
 
-def prose(name):
-    """A page without its code blocks, in which brackets are no links and # is no heading."""
-    return re.sub(r"^( *)```.*?^\1```", "", page(name), flags=re.MULTILINE | re.DOTALL)
-
-
 def anchors(name):
     """The anchors of a page's headings, as GitHub and the site make them."""
     found = set()
-    for heading in re.findall(r"^#+ (.*)$", prose(name), flags=re.MULTILINE):
+    for heading in re.findall(r"^#+ (.*)$", prose(page(name)), flags=re.MULTILINE):
         text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
         found.add(re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-"))
     return found
@@ -132,7 +127,7 @@ def anchors(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_of_a_page_lead_to_files_and_headings_that_exist(name):
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(name)):
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page(name))):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
@@ -186,7 +181,7 @@ def test_the_site_loads_nothing_from_other_sites():
     for name in PAGES:
         text = page(name)
         assert "```mermaid" not in text and not re.search(
-            r"!\[[^]]*\]\(\w+:|<(?:script|link|img|iframe)\b", prose(name)
+            r"!\[[^]]*\]\(\w+:|<(?:script|link|img|iframe)\b", prose(page(name))
         ), name
 
 

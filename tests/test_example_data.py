@@ -34,9 +34,9 @@ def examples_in(files, split):
 @pytest.mark.parametrize("name", READ)
 def test_what_a_script_writes_is_read_and_repeats(name, tmp_path, capsys):
     script = importlib.import_module(name)
-    for folder, seed in (("one", 1), ("again", 1), ("other", 2)):
-        script.main([str(tmp_path / folder), *SIZES, f"--seed={seed}"])
-    one, again, other = (files_in(tmp_path / folder) for folder in ("one", "again", "other"))
+    for copy, seed in (("one", 1), ("again", 1), ("other", 2)):
+        script.main([str(tmp_path / copy), *SIZES, f"--seed={seed}"])
+    one, again, other = (files_in(tmp_path / copy) for copy in ("one", "again", "other"))
     assert one == again != other
     assert [len(examples_in(one, split)) for split in ("train", "valid", "test")] == [40, 8, 12]
     trained = {*examples_in(one, "train"), *examples_in(other, "train")}

@@ -23,7 +23,7 @@ from heed.exchange import ctranslate2 as exporting
 from heed.exchange.ctranslate2 import CTranslate2Writer, write_model
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.transformer import Transformer, TransformerConfig
-from pages import page
+from pages import blocks, page
 
 pytest.importorskip("ctranslate2")
 
@@ -342,7 +342,7 @@ def test_the_commands_of_the_page(trained, tmp_path, capsys, monkeypatch):
 def test_the_python_of_the_page(trained, tmp_path, capsys, monkeypatch):
     copied(trained[0], tmp_path)
     monkeypatch.chdir(tmp_path)
-    within, alone = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    within, alone = blocks(PAGE, "python")
     exec(within, {})
     expected = capsys.readouterr().out.splitlines()[-1]
     exec(alone, {})

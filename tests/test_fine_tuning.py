@@ -198,7 +198,7 @@ def test_what_cannot_be_frozen_is_said_before_there_is_a_folder(labelled, freeze
 
 
 def test_layers_are_unfrozen_one_by_one_from_the_last_one_down(labelled):
-    drawn, at, said = {}, {}, Listener()
+    drawn, at, listener = {}, {}, Listener()
 
     def note(event):
         if event.run is None:
@@ -210,13 +210,13 @@ def test_layers_are_unfrozen_one_by_one_from_the_last_one_down(labelled):
             drawn[name] = tensor
 
     config = config_of(labelled, unfreeze_every=2, steps=8, validate_every=1, patience=None)
-    train_config(config, labelled / "gradual", said, callback=note)
+    train_config(config, labelled / "gradual", listener, callback=note)
     first = {
         part: min(step for name, step in at.items() if name.startswith(part))
         for part in ("output.", "body.blocks.1.", "body.blocks.0.", "body.inputs.")
     }
     assert first == {"output.": 2, "body.blocks.1.": 3, "body.blocks.0.": 5, "body.inputs.": 7}
-    assert [line for line in said.said if "from here on" in line] == [
+    assert [line for line in listener.messages if "from here on" in line] == [
         "update 2: training layer 2 of 2 from here on",
         "update 4: training layer 1 of 2 from here on",
         "update 6: training the embeddings from here on",

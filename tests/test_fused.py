@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from contract import assert_close_in_scale
 from equations import randn
 from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, padding_mask
 from heed.attention.fused import fused_attend
@@ -71,13 +72,13 @@ def test_fused_is_the_specification_in_values_and_gradients(case, dtype, toleran
 
     expected, allowed = specification(*inputs, mask, causal)
     context = fused_attend(*inputs, mask, causal=causal, scale=SCALE)
-    assert_close(context, expected, rtol=0, atol=tolerance)
+    assert_close_in_scale(context, expected, tolerance, rtol=0)
     blind = ~allowed.any(-1).expand(B, H, num_queries)
     assert not context[blind].any()
 
     expected_gradients = torch.autograd.grad(expected, inputs, direction)
     gradients = torch.autograd.grad(context, inputs, direction)
-    assert_close(gradients, expected_gradients, rtol=0, atol=tolerance)
+    assert_close_in_scale(gradients, expected_gradients, tolerance, rtol=0)
     assert not gradients[0][blind].any()
 
 

@@ -41,13 +41,13 @@ def inputs(name, folder):
 def asked(runs, data):
     """Functions of no argument, by task, method and input, that ask a run."""
     for name, run in runs.items():
-        for place, given in enumerate(inputs(name, data)):
+        for place, item in enumerate(inputs(name, data)):
             options = {"length": 5, "sampling": SamplingOptions(seed=2)} if name == "language_modelling" else {}
-            yield (name, "predict", place), lambda run=run, given=given, options=options: run.predict(given, **options)
+            yield (name, "predict", place), lambda run=run, item=item, options=options: run.predict(item, **options)
             if SMALL[name].look:
-                yield (name, "look", place), lambda run=run, given=given: run.look(given).text()
+                yield (name, "look", place), lambda run=run, item=item: run.look(item).text()
             if name in tasks_with("attribute"):
-                yield (name, "attribute", place), lambda run=run, given=given: run.attribute(given, method="loo")
+                yield (name, "attribute", place), lambda run=run, item=item: run.attribute(item, method="loo")
 
 
 def test_threads_that_share_runs_answer_as_one_does(runs, data, as_installed):

@@ -10,6 +10,7 @@ from PIL import Image
 
 import heed
 from commands import call, failing
+from contract import assert_close_in_scale
 from heed.errors import ConfigError, DataError
 from heed.show.picture_drawing import ramp
 
@@ -148,7 +149,7 @@ def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
     pixels = cnn.input.form.tensor([np.asarray(Image.open(photos / "red" / "1.png"))]).requires_grad_()
     number = cnn.head.labels.index(shown.look.label)
     cnn.model(pixels)[0, number].backward()
-    assert torch.allclose(saliency.weights, pixels.grad[0].abs().amax(0), atol=1e-6)
+    assert_close_in_scale(saliency.weights, pixels.grad[0].abs().amax(0))
     other = cnn.look(photos / "red" / "1.png", map="saliency", label=cnn.head.labels[1 - number]).maps[0]
     assert not torch.allclose(other.weights, saliency.weights)
 

@@ -15,23 +15,27 @@ from heed.errors import ConfigError
 from heed.watch import effects, interventions
 from heed.watch.effects import Change, Effect
 from heed.watch.interventions import MAX_MAPS, effect_of
-from small_runs import SMALL, write_data
 
 TEXT = "one two three four five"
 
 
-def small(name, model, tmp_path, times=3.0, **head):
-    write_data(tmp_path)
-    run = SMALL[name].untrained(tmp_path, tmp_path, model or SMALL[name].model, head)
-    torch.manual_seed(1)
-    for parameter in run.model.parameters():
-        parameter.data.mul_(times)  # so that a word changes something
-    return run
+@pytest.fixture
+def small(untrained):
+    """Function that gives an untrained run with large weights, so that a word changes something."""
+
+    def make(name, model=None):
+        run = untrained(name, model)
+        torch.manual_seed(1)
+        for parameter in run.model.parameters():
+            parameter.data.mul_(3.0)
+        return run
+
+    return make
 
 
 @pytest.mark.parametrize("model", ["rnn", "encoder", "lstmn", "bert"])
-def test_the_changes_of_a_label_are_those_of_an_edit_at_a_time(model, tmp_path):
-    run = small("classification", model, tmp_path)
+def test_the_changes_of_a_label_are_those_of_an_edit_at_a_time(model, small):
+    run = small("classification", model)
     look = run.look(TEXT).look
     plain = run.predict(TEXT)
     drawn = [*look.maps, *(one for one in look.shadings if one.row is not None)]
@@ -63,8 +67,8 @@ def test_the_changes_of_a_label_are_those_of_an_edit_at_a_time(model, tmp_path):
     [("translation", None, "cross"), ("translation", "transformer", "cross"), ("translation", "transformer", "encoder"),
      ("summarisation", None, "cross"), ("dialogue", "transformer", "cross"), ("dialogue", "hred", "words")],
 )  # fmt: skip
-def test_of_an_output_the_largest_change_is_said_with_its_token_and_never_the_mean(name, model, mechanism, tmp_path):
-    run = small(name, model, tmp_path)
+def test_of_an_output_the_largest_change_is_said_with_its_token_and_never_the_mean(name, model, mechanism, small):
+    run = small(name, model)
     text = ["one two", "three four"] if name == "dialogue" else TEXT
     look = run.look(text).look
     (drawn,) = [one for one in look.maps if one.mechanism == mechanism]
@@ -85,15 +89,15 @@ def test_of_an_output_the_largest_change_is_said_with_its_token_and_never_the_me
     assert effect.equal.instead.startswith(f"token {differing[0] + 1} ") if differing else not effect.equal.instead
 
 
-def test_words_are_for_language_models_and_pieces_for_models_of_pieces(tmp_path):
+def test_words_are_for_language_models_and_pieces_for_models_of_pieces(small):
     with pytest.raises(ConfigError, match="--words is for language models, whose maps show tokens"):
-        small("classification", "rnn", tmp_path).look(TEXT, words=True)
+        small("classification", "rnn").look(TEXT, words=True)
     with pytest.raises(ConfigError, match="--pieces does not apply: looks of model han show words and sentences"):
-        small("classification", "han", tmp_path).look(TEXT, pieces=True)
+        small("classification", "han").look(TEXT, pieces=True)
 
 
-def test_words_in_sentences_are_given_all_weight_of_their_sentence(tmp_path):
-    run = small("classification", "han", tmp_path)
+def test_words_in_sentences_are_given_all_weight_of_their_sentence(small):
+    run = small("classification", "han")
     text = "One two three. Four five! Six seven one two."
     words, sentences = [one for one in run.look(text).look.shadings if one.effect is not None]
     assert words.effect.keys == 5 and sentences.effect.keys == 3  # the longest sentence has five tokens
@@ -104,8 +108,8 @@ def test_words_in_sentences_are_given_all_weight_of_their_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("model", ["gpt", "lstmn"])
-def test_each_written_token_counts_after_those_before_it(model, tmp_path):
-    run = small("language_modelling", model, tmp_path)
+def test_each_written_token_counts_after_those_before_it(model, small):
+    run = small("language_modelling", model)
     look = run.look(TEXT, words=False).look
     answer = look.answer
     logits = answer.logits(answer.tokens.unsqueeze(0), "")[0].detach()
@@ -116,8 +120,8 @@ def test_each_written_token_counts_after_those_before_it(model, tmp_path):
     assert len(read.answer.classes) == len(read.answer.tokens) - 1
 
 
-def test_masks_and_pairs_are_answers_and_a_text_without_them_has_none(tmp_path):
-    run = small("pretraining", None, tmp_path)
+def test_masks_and_pairs_are_answers_and_a_text_without_them_has_none(small):
+    run = small("pretraining")
     masked = run.look("one [MASK] three four").look
     assert "[MASK] 1" in masked.maps[-1].effect.equal.output
     pair = run.look("one two", pair="three four").look
@@ -125,8 +129,8 @@ def test_masks_and_pairs_are_answers_and_a_text_without_them_has_none(tmp_path):
     assert run.look("one two three").look.maps[-1].effect is None
 
 
-def test_the_label_of_a_picture_has_its_line_and_still_maps_are_grey(tmp_path):
-    run = small("images", "vit", tmp_path)
+def test_the_label_of_a_picture_has_its_line_and_still_maps_are_grey(small):
+    run = small("images", "vit")
     picture = np.random.default_rng(1).integers(0, 255, (*run.input.form.sizing.shape[:2], 3), dtype=np.uint8)
     shown = run.look(picture)
     (drawn,) = [one for one in shown.look.maps if one.effect is not None]
@@ -141,8 +145,8 @@ def test_the_label_of_a_picture_has_its_line_and_still_maps_are_grey(tmp_path):
     assert all(one.effect.still for one in still.look.maps if one.effect is not None)
 
 
-def test_a_map_whose_output_stays_the_same_is_grey_and_says_so(tmp_path):
-    run = small("classification", "encoder", tmp_path)
+def test_a_map_whose_output_stays_the_same_is_grey_and_says_so(small):
+    run = small("classification", "encoder")
     run.model.output.bias.data[0] = 1e3
     look = run.look(TEXT)
     assert all(one.still for one in look.look.maps)
@@ -170,19 +174,19 @@ def test_lines_say_what_was_done_and_what_came_out():
     ]
 
 
-def test_every_form_has_the_lines_and_an_overview_has_none(tmp_path):
-    run = small("classification", "rnn", tmp_path)
+def test_every_form_has_the_lines_and_an_overview_has_none(small):
+    run = small("classification", "rnn")
     look = run.look(TEXT)
     first = next(one.effect for one in look.look.shadings if one.effect is not None).lines[0]
     assert first in look.text() and first in html.unescape(look.html())
     assert first.split(" (")[0] in look.svg() and '"equal":{' in look.json()
-    many = small("classification", "encoder", tmp_path).look(TEXT, overview=True).look
+    many = small("classification", "encoder").look(TEXT, overview=True).look
     assert all(one.effect is None for one in many.maps)
-    assert len(small("classification", "encoder", tmp_path).look(TEXT, layer="all", head="all").look.maps) <= MAX_MAPS
+    assert len(small("classification", "encoder").look(TEXT, layer="all", head="all").look.maps) <= MAX_MAPS
 
 
-def test_interventions_stand_on_the_edits_of_a_look(tmp_path):
-    run = small("classification", "rnn", tmp_path)
+def test_interventions_stand_on_the_edits_of_a_look(small):
+    run = small("classification", "rnn")
     block = heed.Block("pooling", keys=[0])
     edited = run.look(TEXT, edits=[block]).look
     with heed.edit(run, block):
@@ -197,8 +201,8 @@ def test_interventions_stand_on_the_edits_of_a_look(tmp_path):
      ("translation", None), ("summarisation", None), ("dialogue", "hred"), ("dialogue", "transformer"),
      ("language_modelling", "gpt"), ("language_modelling", "lstmn")],
 )  # fmt: skip
-def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model, tmp_path, monkeypatch):
-    run = small(name, model, tmp_path)
+def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model, small, monkeypatch):
+    run = small(name, model)
     texts = {"dialogue": ["one two", "three four five"], "han": "One two three. Four five! Six."}
     text = texts.get(name, texts.get(model, TEXT))
     look = run.look(text).look
@@ -217,19 +221,18 @@ def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model
         assert together.key.after == pytest.approx(apart.key.after, abs=1e-5)
 
 
-def test_of_a_beam_search_or_a_given_output_only_the_choice_of_tokens_is_known(tmp_path):
-    run = small("translation", "transformer", tmp_path)
+def test_of_a_beam_search_or_a_given_output_only_the_choice_of_tokens_is_known(small):
+    run = small("translation", "transformer")
     compared = [run.look(TEXT, **how).look.answer.compared for how in ({}, {"beam_size": 3}, {"target": "ONE TWO"})]
     assert compared == ["output", "choice of tokens", "choice of tokens"]
 
 
-def planted(tmp_path, **words):
+def planted(untrained, **words):
     """A classifier whose states are the words themselves: the evidence for "a" and the attention of each, as given.
 
     The logit of "a" minus that of "b" is 8 times the evidence of the text's vector, less 1; other words have (0, 0).
     """
-    write_data(tmp_path)
-    run = SMALL["classification"].untrained(tmp_path, tmp_path, "rnn", {"cell": "rnn"})
+    run = untrained("classification", "rnn", cell="rnn")
     for parameter in run.model.parameters():
         parameter.data.zero_()
     cell, pooling, output = run.model.body.encoder.forward_cells[0], run.model.pooling.attention, run.model.output
@@ -250,9 +253,9 @@ def of_label_a(evidence, attention, weights=None):
     return 1 / (1 + np.exp(1 - 8 * weights @ np.array(evidence)))
 
 
-def test_all_weight_on_one_word_changes_an_answer_that_equal_weights_keep(tmp_path):
+def test_all_weight_on_one_word_changes_an_answer_that_equal_weights_keep(untrained):
     words = {"one": (0.5, 0.0), "two": (0.5, 0.1), "three": (0.5, 0.0), "four": (-0.9, 0.0), "five": (0.5, 0.0)}
-    _, effect = planted(tmp_path, **words)
+    _, effect = planted(untrained, **words)
     evidence, attention = zip(*words.values(), strict=True)
     whole = of_label_a(evidence, attention)
     assert not effect.equal.instead and not effect.still
@@ -329,8 +332,8 @@ def test_the_example_measures_two_redundant_cues(example, tmp_path):
     assert right == "10" and attended.endswith(" of 10")
 
 
-def test_of_a_given_output_its_tokens_count(tmp_path):
-    run = small("translation", "transformer", tmp_path)
+def test_of_a_given_output_its_tokens_count(small):
+    run = small("translation", "transformer")
     look = run.look(TEXT, target="TWO FOUR THREE").look
     answer = look.answer
     with torch.no_grad():
@@ -340,8 +343,8 @@ def test_of_a_given_output_its_tokens_count(tmp_path):
     assert answer.whole == pytest.approx(chances, abs=1e-6)
 
 
-def test_in_a_large_model_fewer_keys_are_tried_and_the_line_says_how_many(tmp_path, monkeypatch):
-    run = small("classification", "rnn", tmp_path)
+def test_in_a_large_model_fewer_keys_are_tried_and_the_line_says_how_many(small, monkeypatch):
+    run = small("classification", "rnn")
     monkeypatch.setattr(interventions, "_WORK", 1.0)
     text = "one two three four five six seven eight nine ten"
     (effect,) = [one.effect for one in run.look(text).look.shadings if one.effect is not None]

@@ -1,7 +1,6 @@
 """Using a language model from Python and from the command line: predict, choices, scores, streams, messages."""
 
 import json
-import re
 import shlex
 import sys
 
@@ -13,7 +12,7 @@ from continuing import random_run, trained_run, write_texts
 from heed.cli import main
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
-from pages import page
+from pages import lines_of, page, run_blocks
 from test_dialogue import Terminal
 
 PROMPTS = ["I love", "They eat the café with", "W"]
@@ -243,8 +242,8 @@ def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
     for name in ("prompts.txt", "choices.txt", "lines.txt"):
         (tmp_path / name).write_text("I love\nthe garden\n")
     part = PAGE[PAGE.index("### Continue a text") : PAGE.index("## Embedded data")]
-    commands = [line for block in re.findall(r"```sh\n(.*?)```", part, flags=re.DOTALL) for line in block.splitlines()]
-    commands = [shlex.split(line, comments=True) for line in commands if line.startswith(("heed predict", "heed look"))]
+    lines = [line for line in lines_of(part) if line.startswith(("heed predict", "heed look"))]
+    commands = [shlex.split(line, comments=True) for line in lines]
     assert len(commands) > 12
     for command in commands:
         if command[1:] == ["predict", "RUN"]:
@@ -257,6 +256,5 @@ def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
 
 
 def test_the_program_of_the_page_runs(folder, capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE[PAGE.index("### Continue a text") :], flags=re.DOTALL)
-    exec(compile(block.replace("RUN", str(folder)), "page", "exec"), {})
+    run_blocks(PAGE[PAGE.index("### Continue a text") :].replace("RUN", str(folder)))
     assert capsys.readouterr().out

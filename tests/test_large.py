@@ -80,7 +80,7 @@ def test_a_large_corpus_trains_its_tokenizer_on_a_sample_and_says_so(files, monk
     assert "tokenizer trained on a sample of" in task.notes and task.input.tokenizer.vocab_size > 4
 
 
-def test_batches_of_one_cost_are_those_of_two(monkeypatch):
+def test_batches_of_one_cost_are_those_of_two():
     from heed.data.batch import plan_pass
 
     costs = np.random.default_rng(0).integers(1, 60, 500)

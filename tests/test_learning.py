@@ -12,31 +12,6 @@ from heed.watch.edits import Uniform
 pytestmark = pytest.mark.usefixtures("as_installed")
 
 
-def learn_to_copy(out, steps, longest, width):
-    return heed.train(
-        "translation",
-        data="copy",
-        steps=steps,
-        out=out,
-        quiet=True,
-        settings={
-            "data.length": [3, longest],
-            "data.train": 5_000,
-            "data.valid": 50,
-            "data.test": 200,
-            "model.d_embedding": width,
-            "model.d_hidden": width,
-            "model.d_attention": width,
-            "training.batch_tokens": 1_000,
-            "training.learning_rate": 0.005,
-            "training.warmup": 50,
-            "training.validate_every": steps,
-            "training.threads": 1,
-            "training.device": "cpu",
-        },
-    )
-
-
 def share_of_rows_on_the_line(run, kind, longest, count=40):
     """Rows of maps of held-out strings whose largest weight lies on the (anti-)diagonal, in the model's own outputs."""
     right = rows = 0
@@ -63,7 +38,11 @@ def check_learned(run, kind, longest):
 
 
 def test_copying_is_learned_along_the_diagonal(tmp_path):
-    run = learn_to_copy(tmp_path / "run", steps=350, longest=6, width=64)
+    settings = {"data.length": [3, 6], "data.train": 5_000, "data.valid": 50, "data.test": 200}
+    settings |= {f"model.d_{part}": 48 for part in ("embedding", "hidden", "attention")}
+    settings |= {"training.batch_tokens": 400, "training.learning_rate": 0.01, "training.warmup": 50}
+    settings |= {"training.validate_every": 300, "training.threads": 1, "training.device": "cpu"}
+    run = heed.train("translation", data="copy", steps=300, out=tmp_path / "run", quiet=True, settings=settings)
     check_learned(run, "copy", 6)
     weights = run.look("90210").maps[0].weights
     assert torch.diagonal(weights[:5, :5]).min() > 0.5

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +18,10 @@ from heed.lessons.lesson import TRAINED, _paths
 from heed.lessons.schema import LessonFile, Step, Values
 from heed.show.number_tables import table_scene
 from heed.show.scene import Label
+from pages import blocks, page
 from test_draw import Page
 
-DOCS = Path(__file__).parents[1] / "docs" / "lessons.md"
+DOCS = page("docs/lessons.md")
 FOUR = ["The", "animal", "street", "."]
 
 
@@ -496,10 +496,9 @@ def test_the_command_refuses_in_one_line(call):
 
 
 def test_the_files_in_the_documentation_run_and_state_true_values(tmp_path):
-    text = DOCS.read_text(encoding="utf-8")
-    blocks = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
+    files = blocks(DOCS, "yaml")
+    assert len(files) == 2
+    for block in files:
         path = tmp_path / "docs.yaml"
         path.write_text(block, encoding="utf-8")
         lesson = run_lesson(path)
@@ -508,12 +507,11 @@ def test_the_files_in_the_documentation_run_and_state_true_values(tmp_path):
 
 
 def test_the_documentation_names_every_field_and_stage(lion, animal):
-    text = DOCS.read_text(encoding="utf-8")
     fields = {name for kind in (LessonFile, Values, Step) for name in kind.model_fields}
-    named = set(re.findall(r"[a-z_]+", text))
+    named = set(re.findall(r"[a-z_]+", DOCS))
     assert fields <= named, fields - named
     stages = {re.sub(r"width-\d", "width-2", stage.name) for stage in (*lion.stages, *animal.stages)}
-    assert stages <= set(re.findall(r"`([a-z0-9-]+)`", text))
+    assert stages <= set(re.findall(r"`([a-z0-9-]+)`", DOCS))
 
 
 # pictures and slides

@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-import re
 import zlib
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from heed.show.shown import ShownLook
 from heed.watch.looks import Look, Shading
 from heed.watch.maps import Axis, Map, Part
 from heed.watch.pictures import Distances, PictureLook, PictureMap
+from pages import blocks, page
 
 AXIS = Axis("text", "word", ("a", "b\ud800", "<c>"), (Part("one", 0, 1), Part("two", 1, 3)))
 
@@ -119,8 +119,7 @@ def test_a_map_without_rows_and_one_without_columns_are_written():
 
 
 def test_numpy_saves_the_weights_of_a_look_as_the_page_shows(untrained, tmp_path, monkeypatch):
-    page = (Path(__file__).parent.parent / "docs" / "looking.md").read_text(encoding="utf-8")
-    (example,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "savez" in block)
+    (example,) = (block for block in blocks(page("docs/looking.md"), "python") if "savez" in block)
     run = untrained("translation", "transformer")
     monkeypatch.chdir(tmp_path)
     exec(example, {"run": run})

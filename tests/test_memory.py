@@ -3,7 +3,6 @@
 import inspect
 import json
 import pickle
-import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from heed.errors import ConfigError, DataError, HeedError
 from heed.runs import train as training
 from heed.tasks import check_config, task_class
 from heed.training.progress import Quiet
+from pages import page, run_blocks
 from reporters import Killed
 
 SMALL = {
@@ -424,11 +424,8 @@ def test_the_page_about_python_runs(monkeypatch):
 
     monkeypatch.setattr(heed, "train", quick, raising=False)
     monkeypatch.setattr(heed.sklearn, "train", quick)
-    page = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding="utf-8")
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
-        exec(block, names)
+    names = run_blocks(page("docs/python.md"))
     assert names["run"].predict("what a film").label in ("pos", "neg")
     with pytest.raises(DataError) as refused:
         held("classification", [{"review": "a", "label": "x"}] * 17 + [{"review": float("nan"), "label": "x"}])
-    assert str(refused.value) in page
+    assert str(refused.value) in page("docs/python.md")

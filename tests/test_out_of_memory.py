@@ -97,7 +97,7 @@ def test_a_model_too_large_for_the_machine_is_refused_before_there_is_a_folder(t
     assert not (tmp_path / "run").exists()
 
 
-def test_a_batch_too_large_for_the_machine_is_said_before_it_is_tried(tmp_path, monkeypatch):
+def test_a_batch_too_large_for_the_machine_is_said_before_it_is_tried(monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 2**10)
     with pytest.raises(TrainingError) as error:
         forecast(check_config(CONFIG, "test"))

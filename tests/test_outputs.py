@@ -127,7 +127,7 @@ def test_pipes_and_devices_are_written_to_directly(tmp_path):
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_dev_stdout_is_what_stdout_is(tmp_path):
+def test_dev_stdout_is_what_stdout_is():
     code = "from pathlib import Path; from heed.storage.disk import write_outputs\n"
     code += "write_outputs({Path('/dev/stdout'): 'text\\n'})"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)

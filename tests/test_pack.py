@@ -102,7 +102,7 @@ def test_no_path_of_the_machine_is_packed(made, packed):
     assert [*json.loads(contents(packed)["made/data.json"])["files"]] == ["reviews.tsv"]
 
 
-def test_other_paths_of_the_home_folder_are_reduced_too(made, tmp_path, monkeypatch):
+def test_other_paths_of_the_home_folder_are_reduced_too(made, tmp_path):
     run = shutil.copytree(made / "made", tmp_path / "run")
     report = {**folders.read_report(run), "note": f"from {Path.home()}/a/b/c.txt, and /usr/share/d.txt"}
     with folders.unsealed(run, folders.REPORT, final=True):
@@ -239,7 +239,7 @@ def test_what_cannot_be_packed_is_refused_with_what_to_do(made, packed, call, tm
     assert not (tmp_path / "run.zip").exists()
 
 
-def test_files_of_another_kind_are_refused(packed, tmp_path):
+def test_files_of_another_kind_are_refused(packed):
     Path("text.zip").write_text("no zip file")
     assert refused("text.zip") == (
         "'text.zip' is neither a run folder nor a packed run: it is not a zip file, or was cut off"
@@ -266,7 +266,7 @@ def test_no_file_is_written_elsewhere(name, packed, tmp_path):
     assert found == {"film.zip", "evil.zip", "cache", "cache/entries"} and not Path("/tmp/evil").exists()
 
 
-def test_a_link_is_never_made(packed, tmp_path):
+def test_a_link_is_never_made(packed):
     files = contents(packed)
     link = zipfile.ZipInfo("made/labels.json")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16

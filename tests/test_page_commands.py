@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import ROOT, blocks, follow, lines_of, page
+from pages import ROOT, blocks, follow, lines_of, page, prose
 
 TUTORIALS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))}
 SHORTER = [  # the files that the pages make, made smaller
@@ -56,9 +56,9 @@ def test_every_command_of_a_tutorial_runs(name, here):
 
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_a_tutorial_is_short_and_says_where_to_go_next(name):
-    prose = re.sub(r"^```.*?^```", "", TUTORIALS[name], flags=re.MULTILINE | re.DOTALL)
-    assert len(prose.split()) <= 180
-    assert "\nNext: [" in prose
+    text = prose(TUTORIALS[name])
+    assert len(text.split()) <= 180
+    assert "\nNext: [" in text
 
 
 def sentences(name, count, language):

@@ -29,8 +29,6 @@ from heed.watch.pictures import (
 )
 from heed.watch.trace import ObserveError, rollout, trace
 
-ANSI = re.compile(r"\x1b\[[\d;]*m")
-
 
 def test_what_the_model_did_not_see_is_faded_and_has_no_number():
     picture = np.full((40, 80, 3), 100, dtype=np.uint8)

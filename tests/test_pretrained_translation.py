@@ -126,7 +126,7 @@ def test_both_halves_of_one_body(parents, children):
     assert again.predict("The dog").text == child.predict("The dog").text
 
 
-def test_a_run_is_resumed_and_fields_of_the_user_win(children, tmp_path):
+def test_a_run_is_resumed_and_fields_of_the_user_win(children):
     run = children("bert", **{"model.num_layers": 1, "tokenizer.kind": "char"})
     assert len(run.model.encoder) == len(run.model.decoder) == 1
     assert run.input.source_tokenizer.unit == "character"

@@ -303,7 +303,7 @@ def test_a_run_says_what_its_embeddings_began_with(run):
     assert report["filled"] > 50 and report["tokens"] > 1000
 
 
-def test_drawn_embeddings_and_a_parent_take_nothing_from_the_text(run, tmp_path):
+def test_drawn_embeddings_and_a_parent_take_nothing_from_the_text(run):
     drawn, _ = task_and_model(small(STORIES_DATA, first_embeddings="drawn"))
     assert drawn.start(drawn.build_model()) == {}
     child = small(STORIES_DATA)

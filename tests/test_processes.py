@@ -16,6 +16,7 @@ from heed.tasks import check_config, task_class
 from heed.training import processes
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
+from pages import blocks, page
 
 HERE = Path(__file__).parent
 CONFIG = {
@@ -199,8 +200,7 @@ def test_an_error_of_the_data_ends_all_processes_with_its_message(tmp_path, rank
 
 
 def test_the_first_command_of_the_page_runs(tmp_path, ranks):
-    page = (HERE.parent / "docs" / "scaling.md").read_text()
-    command = page.split("```bash\n")[1].split("\n```")[0]
+    command = blocks(page("docs/scaling.md"), "bash")[0].strip()
     assert "data.name=copy" in command
     torchrun, _, words = command.partition(" -m ")
     assert torchrun == "torchrun --standalone --nproc-per-node 2"  # as in the test of a killed worker

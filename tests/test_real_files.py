@@ -124,7 +124,7 @@ def test_classes_of_a_data_set_in_memory_have_their_names():
     assert sorted(run.head.labels) == ["bad", "good"]
 
 
-def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):
+def test_entities_of_a_data_set_in_memory_have_their_names():
     names = ["O", "B-PER", "I-PER"]
     features = Features({"tokens": Sequence(Value("string")), "ner_tags": Sequence(ClassLabel(names=names))})
     rows = [{"tokens": ["Ann", "Lee", f"w{n}"], "ner_tags": [1, 2, 0]} for n in range(30)]

@@ -1,9 +1,7 @@
 """Checkpoints as people have them: each is imported as it was trained, or refused with what to do."""
 
 import json
-import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +12,14 @@ from checkpoints import changed, refused, with_field
 from commands import call
 from heed.errors import RunError
 from heed.runs.checkpoints import import_checkpoint
+from pages import blocks, page
 from test_checkpoints_bert import bert, roberta
 from test_checkpoints_gpt2 import gpt2
 from test_checkpoints_use import theirs as logits_of
 
 transformers = pytest.importorskip("transformers")
 CLASSIFIER = "ForSequenceClassification"
-PAGE = (Path(__file__).parent.parent / "docs" / "huggingface.md").read_text(encoding="utf-8")
+PAGE = page("docs/huggingface.md")
 TEXTS = ["the man went to the store", "it was good"]
 
 
@@ -161,7 +160,7 @@ def test_a_pickle_of_more_than_tensors_is_not_executed_and_its_conversion_works(
     shutil.copytree(folder, folder.parent / "copy")
     pickled(change)
     refused(RunError, folder, what, "nothing in it was executed", "docs/huggingface.md converts")
-    (recipe,) = re.findall(r"```python\n(import torch\n.*?)```", PAGE, flags=re.DOTALL)
+    (recipe,) = (block for block in blocks(PAGE, "python") if block.startswith("import torch\n"))
     exec(recipe.replace("pytorch_model.bin", str(folder / "pytorch_model.bin")), {})
     assert_scores(import_checkpoint(folder, folder.parent / "run").run, logits_of(folder.parent / "copy", TEXTS))
 

@@ -372,7 +372,7 @@ def test_what_was_recognised_is_said(tmp_path):
     )
 
 
-def test_a_frame_of_words_with_a_column_of_sentences_is_read(tmp_path):
+def test_a_frame_of_words_with_a_column_of_sentences_is_read():
     text = table(",", KAGGLE, "Sentence: {}", repeated=False)
     frame = pandas.read_csv(io.StringIO(text))
     for data in (frame, Dataset.from_pandas(frame)):

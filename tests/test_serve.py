@@ -7,13 +7,13 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 import torch
@@ -35,17 +35,13 @@ from small_runs import SMALL
 
 TOKEN = "a-token-of-twenty-letters"
 HOST = "127.0.0.1:8000"
-PICTURES = ("a", "0.png")
 ANSWERED = f"GET /v1/health HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 
 
 @pytest.fixture(scope="module")
-def folders(data, tmp_path_factory):
+def folders(small_run):
     """A trained run of every task."""
-    home = tmp_path_factory.mktemp("runs")
-    for name in task_names():
-        SMALL[name].trained(data, home / name)
-    return [home / name for name in task_names()]
+    return [small_run(name) for name in task_names()]
 
 
 @pytest.fixture(scope="module")
@@ -160,10 +156,9 @@ def test_every_option_of_the_commands_is_taken_and_checked(client, inputs):
         assert answer.status_code == 400 and message in answer.json()["error"]
 
 
-def test_a_look_beside_another_run_of_the_server_names_it_by_its_number(data, tmp_path):
-    for name, steps in (("first", 2), ("second", 3)):
-        replace(SMALL["translation"], steps=steps).trained(data, tmp_path / name)
-    first, second = open_runs([str(tmp_path / "first"), str(tmp_path / "second")])
+def test_a_look_beside_another_run_of_the_server_names_it_by_its_number(small_run, tmp_path):
+    other = shutil.copytree(small_run("translation", seed=2), tmp_path / "second")
+    first, second = open_runs([str(small_run("translation")), str(other)])
     asked = LookAt(input="one two", options={"beside": ["run-1"]})
     look = first.look(asked)
     same = heed.load(first.path).look("one two", beside=heed.load(second.path))
@@ -210,9 +205,8 @@ def test_curves_are_those_of_python(client, folders):
     assert post(client, "/api/curves", {"run": 0}).text == heed.load(folders[0]).curves().html()
 
 
-def test_a_run_without_weights_yet_says_so(data, tmp_path):
-    out = tmp_path / "begun"
-    SMALL["classification"].trained(data, out)
+def test_a_run_without_weights_yet_says_so(small_run, tmp_path):
+    out = shutil.copytree(small_run("classification"), tmp_path / "begun")
     for name in ("model.safetensors", "report.json", "checksums.json", "README.md"):
         (out / name).unlink()
     best = sorted((out / "checkpoints").iterdir())

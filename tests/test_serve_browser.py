@@ -1,6 +1,7 @@
 """The page of `heed serve` in Chromium: every family is asked, looked into, edited and saved; keys, width, contrast."""
 
 import json
+import shutil
 import socket
 import threading
 from dataclasses import replace
@@ -43,14 +44,15 @@ TYPED = {
 
 
 @pytest.fixture(scope="module")
-def folders(data, tmp_path_factory):
+def folders(data, small_run, tmp_path_factory):
     home = tmp_path_factory.mktemp("runs")
     for name, (task, model) in MODELS.items():
-        small = SMALL[task]
-        if model is not None:
-            kept = {key: value for key, value in small.settings.items() if not key.startswith("model.")}
-            small = replace(small, model=name, settings=kept | {f"model.{key}": value for key, value in model.items()})
-        small.trained(data, home / name)
+        if model is None:
+            shutil.copytree(small_run(task), home / name)
+            continue
+        settings = {key: value for key, value in SMALL[task].settings.items() if not key.startswith("model.")}
+        settings |= {f"model.{key}": value for key, value in model.items()}
+        replace(SMALL[task], model=name, settings=settings).trained(data, home / name)
     return {name: home / name for name in MODELS}
 
 

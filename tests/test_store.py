@@ -147,7 +147,7 @@ def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_
 # --- the cache
 
 
-def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path, monkeypatch):
+def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path):
     """Repeats and overlap: of a kept corpus, and of files that are compared with it."""
     pairs = [Pair(f"the cat {i} sat on the wall", f"die Katze {i} auf der Mauer") for i in range(300)]
     train = write(tmp_path, [*pairs, pairs[3]])

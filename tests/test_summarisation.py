@@ -113,7 +113,7 @@ def test_data_in_python_has_the_same_names(data):
 # --- long documents
 
 
-def test_long_documents_are_cut_counted_and_named(tmp_path, capsys):
+def test_long_documents_are_cut_counted_and_named(tmp_path):
     rows = [(" ".join(f"w{i}" for i in range(4 + n)), f"w{n % 4}") for n in range(12)]
     path, tests = write(tmp_path / "mails.jsonl", rows), write(tmp_path / "test.jsonl", rows[-2:])
     data = {"train": path, "valid": 4, "test": tests, "max_source": 10}

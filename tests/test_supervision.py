@@ -17,7 +17,6 @@ from heed.errors import ConfigError, DataError
 from heed.registry import body_class, list_models, model_config
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.tasks.contracts import Draw
 from heed.tasks.inputs.few_pairs import FEW_PAIRS, PAIRS_A_MINUTE, few_reason, for_few_pairs
 from heed.tasks.inputs.supervision import attention_loss, guides, rows_of
 from heed.tasks.translation import TASK, AlignmentSection, TranslationConfig
@@ -58,12 +57,6 @@ def config(folder, alignment=None, **sections):
 
 def prepared(folder, alignment=None, **sections):
     return TASK.prepare(config(folder, {} if alignment is None else alignment, **sections))
-
-
-def first_spans(task, epoch):
-    """The spans of the tokens of the first training pair in a pass, and the texts."""
-    pair, draw = task.splits.examples["train"][0], Draw(task.config.training.seed, epoch)
-    return task.input.spans_of(task, 0, pair, draw)
 
 
 def parts_by_word(rows, spans, text):

@@ -22,9 +22,9 @@ from heed.attention import SCORES
 from heed.cli import dev
 from heed.errors import ConfigError
 from heed.tasks import CAPABILITIES, capability_table, task_class, tasks_with
+from pages import blocks, page
 
 HERE = Path(__file__).parent / "made_up"
-CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
 TINY = {"model.size": "tiny", "training.threads": 1, "training.learning_rate": 0.01, "training.warmup": 5}
 
 
@@ -72,10 +72,10 @@ def rating(folder):
 
 
 def test_the_examples_of_the_page_are_these_files():
-    blocks = re.findall(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    examples = blocks(page("CONTRIBUTING.md"), "python")
     for name in ("rating", "answers", "cosine"):
         text = next(HERE.rglob(f"{name}.py")).read_text()
-        assert text in blocks, name
+        assert text in examples, name
         assert len(text.splitlines()) <= 140, name
     lines = [line for line in (HERE / "answers.py").read_text().splitlines() if line.strip()]
     assert len(lines) <= 120

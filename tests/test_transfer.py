@@ -17,7 +17,7 @@ from heed.tasks import check_config, task_class, task_names
 from heed.tasks.base.transfer import axes_of
 from heed.tasks.translation import TASK
 from heed.tasks.work import Work
-from small_runs import SMALL, write_data
+from small_runs import SMALL
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "training.batch_tokens": 200, "evaluation.bootstrap": 5}
 EMBEDDING, OTHER = "body.inputs.embedding.weight", "source_embedding.weight"
@@ -245,10 +245,9 @@ def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
         child(folder, parent, "table", "new.csv")
 
 
-def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(labels, pairs, tmp_path):
-    write_data(tmp_path)
+def test_every_kind_of_row_that_a_task_names_is_found_in_its_model(labels, pairs, untrained):
     more = {"summarisation": {"pointer": True}, "language_modelling": {"positions": "learned"}}
-    small = [one.untrained(tmp_path, tmp_path, one.model, more.get(one.name, {})) for one in SMALL.values()]
+    small = [untrained(task, **more.get(task, {})) for task in SMALL]
     runs = [labels, pairs, *small]
     assert {run.config.task for run in runs} == set(task_names())
     for run in runs:

@@ -142,7 +142,7 @@ def test_units_of_a_language_model_and_every_form_of_them(folder):
         assert all(one.title in drawn for one in few.maps)
 
 
-def test_units_that_are_not_there_are_refused(folder, capsys):
+def test_units_that_are_not_there_are_refused(folder):
     task, model = tagger(folder, "rnn")
     for units, message in (
         ("x", r"units is 'x'; give how many to show \(16\), or their numbers from 0 \(3,17; one: 3,\)"),

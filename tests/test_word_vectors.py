@@ -145,7 +145,7 @@ def test_what_is_covered_is_counted_in_words_and_in_running_text(folder):
     assert "vectors.txt: 5 of 8 words, 62.5% (12.5% lower-cased); of the training text" in shown
 
 
-def test_vectors_that_do_not_fit_are_refused(folder, tmp_path):
+def test_vectors_that_do_not_fit_are_refused(folder):
     with pytest.raises(ConfigError, match=r"vectors.txt' have 8 numbers, but model.d_embedding is 5; set .*=8"):
         task = prepared(folder, d_embedding=5)
         task.start(task.build_model())

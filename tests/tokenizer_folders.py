@@ -105,24 +105,24 @@ def larger_pieces(content, size):
     from sentencepiece import sentencepiece_model_pb2
 
     model, drawn = sentencepiece_model_pb2.ModelProto.FromString(content), random.Random(1)
-    taken = {piece.piece for piece in model.pieces}
-    while len(taken) < size:
+    pieces = {piece.piece for piece in model.pieces}
+    while len(pieces) < size:
         piece = drawn.choice(("\u2581", "")) + "".join(drawn.choices(LETTERS, k=drawn.randint(2, 9)))
-        if piece not in taken:
-            taken.add(piece)
-            model.pieces.add(piece=piece, score=-10 - len(taken) / size, type=1)
+        if piece not in pieces:
+            pieces.add(piece)
+            model.pieces.add(piece=piece, score=-10 - len(pieces) / size, type=1)
     return model.SerializeToString()
 
 
 def larger_merges(vocabulary, merges, size):
     """A vocabulary of byte pairs with drawn merges after its own, to a size; its last token stays the last."""
     *names, last = sorted(vocabulary, key=vocabulary.get)
-    drawn, taken, merges = random.Random(1), {*names}, [*merges]
+    drawn, tokens, merges = random.Random(1), {*names}, [*merges]
     ends = [name for name in names if name.isalpha() and len(name) < 6]
     while len(names) < size - 1:
         left, right = drawn.choice(names[4:]), drawn.choice(ends)
-        if left + right not in taken and len(left + right) < 14:
-            taken.add(left + right)
+        if left + right not in tokens and len(left + right) < 14:
+            tokens.add(left + right)
             names.append(left + right)
             merges.append((left, right))
     return {name: i for i, name in enumerate([*names, last])}, merges

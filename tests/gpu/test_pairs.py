@@ -21,7 +21,7 @@ from heed.training.progress import Quiet
 from small_runs import SMALL, TRAINING, assert_alike, set_field, usable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
-PAIRS = [pytest.param(name, *one, id=f"{name}-{one[0]}") for name in task_names() for one in usable(name)]
+PAIRS = [pytest.param(name, *pair, id=f"{name}-{pair[0]}") for name in task_names() for pair in usable(name)]
 GIVEN = {
     "table": {"width": 0.1, "length": 0.2},
     "dialogue": ["one two", "three"],
@@ -32,8 +32,10 @@ GIVEN = {
 def trained(name, model, body, data, out, device, **more):
     """A run on a device that has made its first update, or as many as asked for."""
     small = SMALL[name]
-    own = {key: value for key, value in small.settings.items() if model == small.model or key[:6] != "model."}
-    settings = {**TRAINING, **own, "data.train": str(data / small.train), "model.name": model}
+    settings_of_model = {
+        key: value for key, value in small.settings.items() if model == small.model or key[:6] != "model."
+    }
+    settings = {**TRAINING, **settings_of_model, "data.train": str(data / small.train), "model.name": model}
     if model != small.model:
         settings["model.size"] = "tiny"
     for field in ("dropout", "attention_dropout", "token_dropout", "embedding_dropout"):
@@ -61,31 +63,31 @@ def test_a_gpu_computes_what_a_cpu_computes(name, model, body, data, tmp_path):
         assert_close(weights[key].cpu(), weight, rtol=1e-3, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}")
     losses = [losses_of(run) for run in (on_cpu, resumed)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
-    here, there = (heed.load(tmp_path / "gpu", device=device) for device in ("cpu", "cuda"))
-    assert next(there.model.parameters()).device.type == "cuda"
-    compare(name, data, here, there)
+    on_cpu_again, on_gpu = (heed.load(tmp_path / "gpu", device=device) for device in ("cpu", "cuda"))
+    assert next(on_gpu.model.parameters()).device.type == "cuda"
+    compare(name, data, on_cpu_again, on_gpu)
 
 
 def losses_of(run):
     lines = map(json.loads, (run.folder / "metrics.jsonl").read_text().splitlines())
-    return [one["loss"] for one in lines if one["event"] == "update"]
+    return [line["loss"] for line in lines if line["event"] == "update"]
 
 
-def compare(name, data, here, there):
+def compare(name, data, on_cpu, on_gpu):
     """Scores, predictions (greedy and beam search) and looks of a run on both devices."""
-    assert_alike(scores(there), scores(here), 1e-4)
-    given = GIVEN.get(name, SMALL[name].predict[0])
+    assert_alike(scores(on_gpu), scores(on_cpu), 1e-4)
+    question = GIVEN.get(name, SMALL[name].predict[0])
     if name == "images":
-        given = str(data / "photos/a/0.png")
+        question = str(data / "photos/a/0.png")
     beams = [flag for flag in spec_of(name).flags if "predict" in flag.command.split() and flag.name == "beam"]
     for options in [{}, {"beam_size": 3}][: 1 + len(beams)]:
         if name == "language_modelling":
             options |= {"length": 3}
-        answers = [run.predict(given, **options) for run in (there, here)]
+        answers = [run.predict(question, **options) for run in (on_gpu, on_cpu)]
         assert_alike(*([*one.flat] if name == "series" else one.as_json() for one in answers), 1e-4)
     if SMALL[name].look and "look" not in spec_of(name).why_not:
         steps = {} if name == "images" else {"steps": True}
-        looks = [run.look(given, **steps) for run in (there, here)]
+        looks = [run.look(question, **steps) for run in (on_gpu, on_cpu)]
         assert_alike(*(without_ties(json.loads(one.json())) for one in looks), 1e-3)
 
 
