@@ -1,5 +1,6 @@
 """With few examples, a command that starts from a checkpoint is printed, and it runs to the end."""
 
+import json
 import re
 import shlex
 import shutil
@@ -13,6 +14,9 @@ import marian
 from checkpoints import randomise, word_pieces, write_word_pieces
 
 transformers = pytest.importorskip("transformers")
+pytest.importorskip("sentencepiece")
+from test_checkpoints_bart import checkpoint  # noqa: E402
+
 STEPS = ["training.steps=2", "training.threads=1", "evaluation.bootstrap=5", "data.valid=4"]
 ENGLISH = ["It was a good film and the man in it is very good.", "This is the worst of all the films that I saw."] * 8
 GERMAN = ["Das war ein guter Film, und der Mann darin ist gut.", "Das ist der schlechteste aller Filme."] * 8
@@ -30,6 +34,11 @@ def bert(folder):
 
 def translator(folder):
     marian.write_model(folder, marian.write_tokenizers(folder, marian.train_pieces(folder)))
+
+
+def bart(folder):
+    folder.rmdir()
+    checkpoint(folder, "bart", max_position_embeddings=200)
 
 
 def vit(folder):
@@ -57,6 +66,9 @@ def files(tmp_path):
     labels = ["good", "bad"] * 8
     texts(tmp_path / "my reviews.tsv", ENGLISH, labels)
     texts(tmp_path / "kritiken.tsv", GERMAN, labels)
+    texts(tmp_path / "mails.tsv", ["text", *ENGLISH], ["summary", *ENGLISH[::-1]])
+    talks = ({"turns": [a, b, f"{a} {n}"]} for n, (a, b) in enumerate(zip(ENGLISH, ENGLISH[::-1], strict=True)))
+    (tmp_path / "talks.jsonl").write_text("".join(f"{json.dumps(talk)}\n" for talk in talks))
     (tmp_path / "two.tsv").write_text(
         "first\tsecond\tlabel\n" + "".join(f"{a}\t{b}\t{c}\n" for a, b, c in zip(ENGLISH, GERMAN, labels, strict=True))
     )
@@ -86,6 +98,8 @@ def advised(out):
         (["translation", "my.en", "my.de"], "Helsinki-NLP/opus-mt-en-de", translator),
         (["translation", "my.de", "my.en"], "Helsinki-NLP/opus-mt-de-en", translator),
         (["translation", "deu_eng.tsv"], "Helsinki-NLP/opus-mt-en-de", translator),
+        (["summarisation", "mails.tsv"], "facebook/bart-base", bart),
+        (["dialogue", "talks.jsonl"], "facebook/bart-base", bart),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )
@@ -105,7 +119,11 @@ def test_the_printed_command_runs_to_the_end(call, files, words, name, make):
     parent = name.rpartition("/")[2]
     assert run.config.model.from_ == str(files / parent) and run.report["training"]["updates"] == 2
     assert len(run.report["parent"]["whole"]) >= 10
-    if make is not vit:
+    if make is bart:
+        known = heed.load(files / parent).task.tokenizers()["source"].tokens
+        assert next(iter(run.task.tokenizers().values())).tokens[: len(known)] == known
+        assert run.config.training.learning_rate == 5e-4
+    elif make is not vit:
         assert run.tokenizer.tokens == heed.load(files / parent).tokenizer.tokens
 
 
@@ -118,6 +136,12 @@ def test_train_prints_it_before_the_run_folder_and_import_is_left_out_if_it_is_t
     (files / "bert-base-uncased").mkdir()
     out = call("check", "classification", "my reviews.tsv")[1]
     assert "more minutes:\n  heed train classification 'my reviews.tsv' --from bert-base-uncased\n" in out
+
+
+def test_a_run_below_its_baseline_ends_with_it(call, files):
+    code, out, _ = call("train", "dialogue", "talks.jsonl", *STEPS)
+    assert code == 0 and "the model is worse than this baseline" in out
+    assert advised(out)[0].endswith("heed train dialogue talks.jsonl " + " ".join(STEPS) + " --from bart-base")
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,10 @@ def run_train(words: list[str], options: TrainOptions) -> None:
         raise SystemExit(130)
     if not is_first():
         return
-    show(scores_text(run, run.report["scores"]))
+    scores = run.report["scores"]
+    show(scores_text(run, scores))
+    if any("better_baselines" in of_split for of_split in scores.values() if isinstance(of_split, dict)):
+        show(start_command(run.task, settings, [*words, *_as_words(fields)]))
     use = spec_of(run.config.task).next_command.format(run=shell_word(run.folder))
     print(f"\nrun folder: {run.folder}\nnext: {use}", file=sys.stderr)
 

@@ -46,6 +46,8 @@ SPECS = {
         example="talks.jsonl",
         takes=(("conversations", "{file}"),),
         interfaces=("turn_decoder", "pair_decoder"),
+        pretrained=("facebook/bart-base", ""),
+        few=100_000,
         flags=(
             *WRITING,
             Flag("predict look attribute beams", "speaker", str, _SPEAKER),
@@ -177,6 +179,8 @@ SPECS = {
         num_files=(1, 2),
         files="two parallel files, documents first, or one with both sides",
         checkpoints="summarised",
+        pretrained=("facebook/bart-base", ""),
+        few=100_000,
         flags=(*WRITING, NO_REPEAT, *OF_PAIRS, ENGINE, *TARGET, ATTRIBUTION, BESIDE, *GATES),
         uses=("heed predict {run} --input documents.txt", "heed look {run} TEXT", "heed evaluate {run}"),
     ),

@@ -320,8 +320,9 @@ class Parent:
     def has_tokenizers(self, task: Any) -> bool:
         """True if the parent has a tokenizer for every kind of row of a task that counts tokens."""
         parent_tokenizers = self.task.tokenizers()
+        kinds = [kind for kind, field in task.size_fields.items() if field.endswith("vocab_size")]
         return bool(parent_tokenizers) and all(
-            any(name in parent_tokenizers for name in task.alternatives.get(kind, (kind,))) for kind in task.size_fields
+            any(name in parent_tokenizers for name in task.alternatives.get(kind, (kind,))) for kind in kinds
         )
 
     def tokenizer(self, kind: str, alike: Sequence[str]) -> TextTokenizer:
@@ -596,7 +597,7 @@ def _checkpoint(names: Sequence[str], data: Source, examples: Sequence[Any]) -> 
     if not is_translator and len(names) == 1:
         return names[0]  # for pictures
     sample = [examples[n] for n in range(min(_READ, len(examples)))]
-    source_is_english = _is_english(example.source for example in sample)
+    source_is_english = _is_english(getattr(example, "source", None) or example.turns[0] for example in sample)
     if not is_translator:
         return names[0] if source_is_english else names[-1]
     columns = getattr(data, "columns", None)
