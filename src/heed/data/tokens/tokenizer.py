@@ -616,6 +616,11 @@ class MappedTokenizer(TextTokenizer):
         return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special, state.get("codes", True))
 
 
+def language_token(tokenizer: TextTokenizer, name: str) -> int | None:
+    """The token of a language, by its name or, as in M2M-100, between underscores; None if there is none."""
+    return tokenizer.tags.get(name, tokenizer.tags.get(f"__{name}__"))
+
+
 class Beginning(NamedTuple):
     """The beginning of a text to be continued."""
 

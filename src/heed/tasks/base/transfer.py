@@ -45,7 +45,7 @@ from torch.overrides import TorchFunctionMode
 
 from heed import folder as folders
 from heed.config import ModelSection, RunConfig, Source, TrainingConfig
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer, language_token
 from heed.errors import ConfigError, RunError, nearest, suggest, whole_number
 from heed.models.base import Interface, PairDecoder, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
@@ -409,7 +409,6 @@ class Parent:
         if (like := getattr(task.config.model, "like", None)) is None:
             return {}
         from heed.exchange.huggingface.vocabularies import starting_rows
-        from heed.tasks.inputs.pairs import language_token
 
         starting = dict[str, dict[int, list[int]]]()
         for kind, theirs in self.task.tokenizers().items():

@@ -21,7 +21,7 @@ from heed.data.kinds import Kind
 from heed.data.kinds.contents import no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.splits import Splits
-from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.tokens.tokenizer import TextTokenizer, language_token
 from heed.errors import ConfigError, DataError, suggest
 from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
@@ -525,11 +525,6 @@ def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     by_kind = parent.task.tokenizers()
     sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]
     return {side: by_kind.get(side) or by_kind["tokens"] for side in sides if by_kind.keys() & {side, "tokens"}}
-
-
-def language_token(tokenizer: TextTokenizer, name: str) -> int | None:
-    """The token of a language, by its name or, as in M2M-100, between underscores; None if there is none."""
-    return tokenizer.tags.get(name, tokenizer.tags.get(f"__{name}__"))
 
 
 def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:
