@@ -34,8 +34,8 @@ from training import installed
 
 from heed.config import TrainingConfig
 from heed.generation import SearchOptions, generate
+from heed.kernels import vocabulary_loss
 from heed.models.gpt import GPT, GPTConfig
-from heed.training.loss import vocabulary_loss
 from heed.training.optimizer import make_optimizer
 
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, VOCABULARY, NEW = 4, 4, 128, 64, 12, 69, 32

@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.config import TrainingConfig
+from heed.kernels import vocabulary_loss
 from heed.models.encoder import Encoder, EncoderConfig
 from heed.models.gpt import GPT, GPTConfig
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.models.vit import Vit, VitConfig
 from heed.training.device import autocast
-from heed.training.loss import vocabulary_loss
 from heed.training.optimizer import make_optimizer
 
 BATCH, LENGTH, PICTURES, CLASSES = 8, 256, 32, 10

@@ -38,10 +38,10 @@ from torch.nn.functional import cross_entropy
 from heed.config import TrainingConfig
 from heed.data.batch import frame, frame_size, pad_rows, plan_pass
 from heed.data.tokens import END, START
+from heed.kernels import vocabulary_loss
 from heed.layers.embeddings import MaskedWords
 from heed.models.bert import Bert, BertConfig
 from heed.tasks import check_config, task_class
-from heed.training.loss import vocabulary_loss
 from heed.training.optimizer import make_optimizer
 
 LENGTH = 128

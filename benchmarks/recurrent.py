@@ -32,8 +32,8 @@ from training import (
     race,
 )
 
+from heed.kernels import vocabulary_loss
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
-from heed.training.loss import vocabulary_loss
 
 WIDTH, DROPOUT = 256, 0.3
 

@@ -29,12 +29,11 @@ from torch import Tensor, nn
 from heed.config import TrainingConfig
 from heed.data.batch import TokenPair, pad_rows, pad_shifted, plan_pass
 from heed.data.tokens import OWN
-from heed.kernels import linear
+from heed.kernels import linear, vocabulary_loss
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config
 from heed.tasks.translation import TASK
 from heed.training.device import divided, kept_bytes, micro_batches_for
-from heed.training.loss import vocabulary_loss
 from heed.training.optimizer import make_optimizer
 
 VOCABULARY = 10_000

@@ -12,10 +12,10 @@ import heed
 from heed.data.batch import fit, frame, frame_size, framed, framed_features, unframed
 from heed.data.tokens import END, OWN, PADDING, START
 from heed.errors import ConfigError, DataError
+from heed.kernels import vocabulary_loss
 from heed.layers.elementwise import RELU
 from heed.layers.embeddings import MaskedWords, TokenEmbedding
 from heed.models.bert import Bert, BertConfig
-from heed.training.loss import vocabulary_loss
 
 SMALL = {"vocab_size": 30, "d_model": 24, "num_heads": 3, "num_layers": 2, "d_ff": 40, "max_length": 20, "dropout": 0.0}
 

@@ -8,9 +8,9 @@ from contract import assert_close_in_scale, gradients_of
 from heed.attention import Score, attend
 from heed.attention import modules as fused
 from heed.attention.modules import Attends
+from heed.kernels import vocabulary_loss
 from heed.layers import RecurrentCell
 from heed.models.base import DecoderBody
-from heed.training.loss import vocabulary_loss
 from test_models import VOCAB_SIZE, every_variant, make_model
 
 

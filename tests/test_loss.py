@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 import reference as ref
 from contract import assert_close_in_scale
+from heed.kernels import loss_at, vocabulary_loss
 from heed.kernels.private import find_onednn_linear
-from heed.training.loss import loss_at, vocabulary_loss
 
 LINEAR = sys.modules["heed.kernels.linear"]  # the package has a function of this name
 

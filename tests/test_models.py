@@ -15,6 +15,7 @@ from torch.testing import assert_close
 from heed.attention import SCORES, Rows
 from heed.attention.modules import Attends
 from heed.errors import ConfigError
+from heed.kernels import vocabulary_loss
 from heed.models.base import (
     DecoderBody,
     ImageEncoder,
@@ -27,7 +28,6 @@ from heed.models.base import (
     TurnDecoder,
 )
 from heed.registry import list_models
-from heed.training.loss import vocabulary_loss
 from heed.watch.trace import trace
 
 VOCAB_SIZE = 11

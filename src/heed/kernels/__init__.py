@@ -10,9 +10,11 @@ from heed.kernels.linear import (
     bound,
     joined,
     linear,
-    linear_cross_entropy,
     linear_together,
+    loss_at,
     outer,
+    piece_positions,
+    vocabulary_loss,
 )
 from heed.kernels.packed import Groups, packed_attention
 from heed.kernels.private import enabled, onednn_linear, plain, trains_by_hand

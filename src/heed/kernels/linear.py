@@ -1,4 +1,4 @@
-"""Products of linear layers: by the library that is faster on the processor, and over a large vocabulary in pieces."""
+"""Products of linear layers, by the library that is faster on the processor; the loss over a vocabulary, in pieces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from heed.kernels import private
 from heed.kernels.private import enabled
-from heed.shapes import Float, Int, ReturnsTensor
+from heed.shapes import Bool, Float, Int, ReturnsTensor
 
 _ENOUGH = 1_500_000
 """Multiplications from which the other library pays off despite its slower call; four times as many with a gradient."""
@@ -168,31 +168,64 @@ _ALIGNED = 64
 _FRESH = 2**25
 """Bytes from which C's allocator takes memory from the system each time, whose first touch is slower than a product."""
 
+PIECE_BYTES = 2**23
+"""Bytes of logits in one piece on a CPU: the fastest of 1 to 32 MiB that still needs little memory."""
+_FEWEST_POSITIONS = 256
+"""Positions of a piece on a CPU, however large the vocabulary: adding a gradient takes as long for one as for many."""
+_BYTES_ELSEWHERE = 2**31
+"""Bytes of float32 logits in one piece on a GPU, 10,672 positions of 50,304 tokens."""
+_MULTIPLE = 16
+"""The number of positions of a piece is a multiple of this: products with other numbers of rows copy the logits."""
 
-def linear_cross_entropy(
-    hidden: Float[Tensor, "positions d"],
-    weight: Float[Tensor, "vocab_size d"],
-    bias: Float[Tensor, " vocab_size"] | None,
-    targets: Int[Tensor, " positions"],
-    label_smoothing: float,
-    piece: int,
+
+def piece_positions(vocab_size: int, device: str) -> int:
+    """Number of positions whose logits exist at a time, on a type of device."""
+    fewest, size = (_FEWEST_POSITIONS, PIECE_BYTES) if device == "cpu" else (_MULTIPLE, _BYTES_ELSEWHERE)
+    return max(fewest, size // (4 * vocab_size) // _MULTIPLE * _MULTIPLE)
+
+
+def vocabulary_loss(
+    hidden: Tensor, output: nn.Module, targets: Tensor, label_smoothing: float = 0.0, piece: int | None = None
 ) -> Tensor:
-    """Sum over positions of the cross-entropy of the logits `hidden weight' + bias`, in float32.
+    """Sum over positions of the cross-entropy of the true token.
 
-    The gradients of states and parameters are computed piece by piece during the forward pass, so neither the logits
-    nor their gradient is ever held in full. Products are in the type of autocast where that is
-    enabled; all else is in float32.
+    `(1 - e) * (-log p[target]) + e * mean over the vocabulary of (-log p)`, e the label smoothing. With a linear output
+    layer it is computed piece by piece, its gradient in the same pass, so that neither the logits of all positions nor
+    their gradient ever exist together. Products are in the type of autocast where that is enabled, all else in float32.
 
     Args:
-        hidden: The states.
-        weight: The matrix of the output layer.
-        bias: Its bias, or None.
-        targets: The target tokens.
-        label_smoothing: Probability mass spread evenly over the vocabulary (Szegedy et al. 2016, arXiv:1512.00567).
-        piece: Largest number of positions whose logits exist at a time.
+        hidden: `(positions, d)`, only positions that count (no padding).
+        output: The layer from hidden states to logits.
+        targets: `(positions,)`, the true tokens.
+        label_smoothing: e above, 0 for none (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+        piece: Positions of a piece; by default as many as are fast on the device.
+
+    Returns:
+        The sum (not the mean) in nats, float32.
     """
-    loss: Tensor = _Piecewise.apply(hidden, weight, bias, targets, label_smoothing, piece, torch.is_grad_enabled())
-    return loss
+    if not (enabled() and isinstance(output, nn.Linear) and type(output) in (nn.Linear, Linear)):
+        logits = output(hidden).float()
+        return nn.functional.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
+    piece = piece or piece_positions(output.out_features, hidden.device.type)
+    settings = label_smoothing, piece, torch.is_grad_enabled()
+    return _Piecewise.apply(hidden, output.weight, output.bias, targets, *settings)  # type: ignore[no-any-return]
+
+
+def loss_at(
+    real: tuple[Bool[Tensor, "batch length"], int],
+    hidden: Float[Tensor, "batch length d"],
+    labels: Int[Tensor, "batch length"],
+    output: nn.Module,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The vocabulary loss at the real positions of a batch; `real` is their mask and their number.
+
+    The number is given so that a GPU need not be waited for to count them.
+    """
+    mask, count = real
+    places = torch.nonzero_static(mask.flatten(), size=count).squeeze(1)
+    at_places = hidden.flatten(0, 1).index_select(0, places), labels.flatten().index_select(0, places)
+    return vocabulary_loss(at_places[0], output, at_places[1], label_smoothing)
 
 
 class _Piecewise(torch.autograd.Function):

@@ -7,11 +7,15 @@ What happens between two updates (validation, plans, checkpoints, the end) is in
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Generic, TypeVar
 
 import torch
 from torch import nn
@@ -20,7 +24,6 @@ from heed.config import TrainingConfig
 from heed.data.batch import pin
 from heed.errors import counted
 from heed.memory import memory_explained
-from heed.training.batches import Draw, Feed, Place, draws
 from heed.training.callbacks import (
     AGAIN,
     INTERRUPTED,
@@ -44,6 +47,7 @@ from heed.training.device import (
     choose_precision,
     compiled,
     device_of,
+    divided,
     predicting,
     step_explained,
 )
@@ -51,6 +55,8 @@ from heed.training.optimizer import clip_gradient, make_optimizer
 from heed.training.plan import Budget, begin, go_on
 from heed.training.processes import Processes, Sums, current
 from heed.training.progress import MetricsLog, Reporter, RisingLoss, begin_line, interrupts
+
+T = TypeVar("T")
 
 
 class Trainer:
@@ -304,3 +310,123 @@ class Trainer:
     def wrap(self) -> None:
         """Prepare model and loss to sum the gradients of all trained parameters over the processes."""
         self._losses = self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
+
+
+_AHEAD = 2
+"""Most items that are made and not yet asked for."""
+_PATIENCE = 5.0
+"""Seconds that closing waits for the current item; a pipe without a writer may block the thread forever."""
+
+
+class Feed(Generic[T]):
+    """The items of an iterator in its order, made ahead by a thread. An error is raised in place of its item.
+
+    The thread takes processor time, and Python's lock, from the consumer: it pays where a GPU computes meanwhile.
+    """
+
+    def __init__(self, source: Iterator[T]) -> None:
+        self._source = source
+        self._made: SimpleQueue[T | BaseException] = SimpleQueue()
+        self._room = threading.Semaphore(_AHEAD)
+        self._closed = threading.Event()
+        # A daemon, so that a blocked thread does not keep the process alive.
+        self._thread = threading.Thread(target=self._work, name="heed-batches", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        item = self._made.get()
+        if isinstance(item, BaseException):  # the iterator's end or error
+            self._made.put(item)  # asked again, it is still the end
+            raise item
+        self._room.release()
+        return item
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+        self._room.release()
+        self._thread.join(_PATIENCE)
+
+    def _work(self) -> None:
+        try:
+            while True:
+                self._room.acquire()
+                if self._closed.is_set():
+                    return
+                self._made.put(next(self._source))
+        except BaseException as error:
+            self._made.put(error)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in the training data."""
+
+    epoch: int  # pass over it
+    batch: int  # batches of this pass already used
+    plan: str  # a hash of this pass's batches; the place is meaningless for other batches
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The batches of one update, in one process.
+
+    Each batch has a flag that says if it counts: where a batch has fewer examples than there are processes, the
+    remaining processes run an example of another process with weight 0, as all must run the backward pass together.
+    """
+
+    batches: list[tuple[Batch, bool]]  # the process's share of each batch, in micro-batches; False if it has weight 0
+    place: Place  # where the next update starts
+    targets: int  # target tokens of the batches that count
+    padding: float  # mean share of padding
+
+
+def draws(
+    task: Trainable,
+    config: TrainingConfig,
+    processes: Processes,
+    place: Place,
+    say: Callable[[str], None],
+    finish: Callable[[Batch], Batch] = lambda batch: batch,
+    micro_batches: int = 1,
+) -> Generator[Draw]:
+    """Yield the batches of every update from a place on, endlessly; independent of when they are asked for.
+
+    Args:
+        task: Plans passes and makes batches.
+        config: Its `accumulate` is the number of batches of an update.
+        processes: The processes that share each batch.
+        place: Where to begin.
+        say: Called with a message if the plan has changed and the place is no longer valid.
+        finish: Last step for each batch (pinned memory).
+        micro_batches: Number of parts of each batch.
+    """
+    epoch, start = place.epoch, place.batch
+    while True:
+        plan = task.train_batches(epoch)
+        mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
+        if start > 0 and epoch == place.epoch and mark != place.plan:
+            epoch, start = epoch + 1, 0
+            changed = "the data or batch settings changed since the checkpoint"
+            say(f"{changed}; starting pass {epoch + 1} from its first batch")
+            continue
+        while start < len(plan):
+            chosen = plan[start : start + config.accumulate]
+            start += len(chosen)
+            shares = [part for indices in chosen for part in _shares(indices, processes, micro_batches)]
+            batches = [(finish(task.collate(indices, epoch)), counts) for indices, counts in shares]
+            targets = sum(batch.num_targets for batch, counts in batches if counts)
+            padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
+            yield Draw(batches, Place(epoch, start, mark), targets, padding)
+        epoch, start = epoch + 1, 0
+
+
+def _shares(indices: list[int], processes: Processes, micro_batches: int) -> list[tuple[list[int], bool]]:
+    """This process's micro-batches of a batch (as many as in every other process), and whether they count."""
+    own = processes.share(indices)
+    if not own:
+        return [(indices[:1], False)]
+    return [(part, True) for part in divided(own, max(1, min(micro_batches, len(indices) // processes.count)))]

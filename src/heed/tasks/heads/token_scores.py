@@ -30,10 +30,10 @@ from heed.attention import Rows
 from heed.data.batch import pad_rows
 from heed.data.kinds.documents import Document
 from heed.evaluation.measures import Array, Outcomes, rate
+from heed.kernels import piece_positions
 from heed.models.base import LanguageModel
 from heed.tasks.base.predictions import rounded
 from heed.threads import threads_for
-from heed.training.loss import piece_positions
 from heed.training.processes import current
 from heed.visible import visible
 

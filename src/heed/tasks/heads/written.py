@@ -23,6 +23,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes, values_of
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
+from heed.kernels import loss_at
 from heed.registry import learned_positions
 from heed.tasks.base.report import counted
 from heed.tasks.base.writing import SEARCH, WrittenText, bleu_of, cached_bytes, or_usual, output_measures
@@ -31,7 +32,6 @@ from heed.tasks.heads import judged_tokens
 from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.device import kept_bytes
-from heed.training.loss import loss_at
 from heed.training.processes import current
 
 if TYPE_CHECKING:

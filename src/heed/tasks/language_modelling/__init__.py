@@ -27,6 +27,7 @@ from heed.config.sections import (
 from heed.data.kinds.documents import Document
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
+from heed.kernels import loss_at, piece_positions
 from heed.models.base import LanguageModel
 from heed.show.draw_html import shading_to_html
 from heed.tasks import spec_of
@@ -64,8 +65,7 @@ from heed.tasks.heads.token_scores import (
 from heed.tasks.inputs.stream import Stream, TokenStream
 from heed.tasks.language_modelling.look import contrast, explain, lens_reads, look_at
 from heed.tasks.work import Baselines, Looks, Task
-from heed.training.carried import CarriedRows
-from heed.training.loss import loss_at, piece_positions
+from heed.training.contracts import CarriedRows
 from heed.visible import to_json
 from heed.watch.looks import Shading
 from heed.watch.maps import Axis

@@ -29,6 +29,7 @@ from heed.data.tokens import MASK
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.evaluation.measures import Array, Outcomes, rate, share, values_of
+from heed.kernels import vocabulary_loss
 from heed.layers import mean_pooling
 from heed.layers.embeddings import MaskedWords
 from heed.models.base import TokenEncoder
@@ -65,7 +66,6 @@ from heed.tasks.pretraining.rows import (
 )
 from heed.tasks.work import Work
 from heed.training.contracts import Loss
-from heed.training.loss import vocabulary_loss
 from heed.training.processes import current
 
 Question = str | tuple[str, str]
