@@ -33,7 +33,7 @@ from heed.kernels import linear, vocabulary_loss
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config
 from heed.tasks.translation import TASK
-from heed.training.device import divided, kept_bytes, micro_batches_for
+from heed.training.device import divided, micro_batches_for, saved_bytes
 from heed.training.optimizer import make_optimizer
 
 VOCABULARY = 10_000
@@ -112,7 +112,7 @@ def as_heed_trains(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Ste
         if micro_batches == 0:
             few = part_of(batch, divided([*range(len(batch.source))], 4)[0])
             share = (few.source.numel() + few.target.numel()) / (batch.source.numel() + batch.target.numel())
-            kept = kept_bytes(model, lambda: loss(few).backward()) / share
+            kept = saved_bytes(model, lambda: loss(few).backward()) / share
             micro_batches = micro_batches_for(model, torch.device("cpu"), kept)
             optimizer.zero_grad()
         total = 0.0

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from contract import assert_close_in_scale
 from equations import randn
 from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, padding_mask
-from heed.attention.fused import fused_attend
+from heed.attention.attend import fused_attend
 from heed.errors import ShapeError
 
 B, H, D, D_VALUE = 3, 2, 4, 6

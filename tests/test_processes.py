@@ -282,7 +282,7 @@ def test_the_chosen_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
 def test_batches_are_divided_where_much_would_be_kept_for_the_way_back(tmp_path, monkeypatch):
     whole = predicted_with(tmp_path, name="transformer", size="tiny")
     assert whole.micro_batches == 1
-    monkeypatch.setattr("heed.training.device._KEPT", 2**18)
+    monkeypatch.setattr("heed.training.device._SAVED", 2**18)
     divided = predicted_with(tmp_path, name="transformer", size="tiny")
     assert divided.micro_batches > 2
     assert predicted_with(tmp_path, **CONFIG["model"]).micro_batches == 1  # its steps would have fewer rows

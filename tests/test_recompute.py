@@ -12,7 +12,7 @@ from heed.errors import ConfigError
 from heed.runs.prepare import model_to_train
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.training.device import kept_bytes, kept_inside, recompute_blocks, recomputed_blocks
+from heed.training.device import recompute_blocks, recomputed_blocks, saved_bytes, without_recomputation
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
 from resuming import translation
@@ -52,7 +52,7 @@ def gradients(task, model, batch):
 
 
 @pytest.mark.parametrize("kind", ["transformer", "encoder"])
-def test_gradients_are_the_same_with_dropout_and_less_iskept_bytes(tmp_path, kind):
+def test_gradients_are_the_same_with_dropout_and_less_is_saved(tmp_path, kind):
     task, model = prepared(config() if kind == "transformer" else tagging(tmp_path))
     twice = copy.deepcopy(model)
     recompute_blocks(twice, kind)
@@ -64,10 +64,10 @@ def test_gradients_are_the_same_with_dropout_and_less_iskept_bytes(tmp_path, kin
     assert_close_in_scale(other, plain, 1e-6, rtol=1e-6)
     assert gradients(task, model.eval(), batch)[0] != loss  # there was dropout
     model.train()
-    counted = [kept_bytes(one, lambda one=one: gradients(task, one, batch)) for one in (model, twice)]
+    counted = [saved_bytes(one, lambda one=one: gradients(task, one, batch)) for one in (model, twice)]
     assert counted[1] < 0.6 * counted[0]
-    with kept_inside(recomputed_blocks(twice)):
-        assert kept_bytes(twice, lambda: gradients(task, twice, batch)) == counted[0]
+    with without_recomputation(recomputed_blocks(twice)):
+        assert saved_bytes(twice, lambda: gradients(task, twice, batch)) == counted[0]
 
 
 def test_whoever_watches_sees_every_call_once():

@@ -234,7 +234,7 @@ def being_written():
 @pytest.fixture
 def beside(monkeypatch):
     """Checkpoints are written beside training, as on a GPU."""
-    monkeypatch.setattr(checkpoint, "writes_beside", lambda device: True)
+    monkeypatch.setattr(checkpoint, "saves_in_background", lambda device: True)
     yield
     assert not being_written()
 

@@ -427,7 +427,7 @@ def test_the_best_checkpoint_is_kept(tmp_path, select_by, best):
     scores = [(0.1, 3.0), (0.3, 1.0), (0.5, 2.0), (0.5, 1.5), (0.2, 1.2), (0.5, 1.6)]
     result, weights, seen = scripted_run(tmp_path, scores, select_by=select_by)
     assert_same_weights(weights, seen[best])
-    assert result.kept == f"update {best}"
+    assert result.kept_weights == f"update {best}"
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert names == {f"step-{best}", "step-5", "step-6"}  # two to go on from; nothing else is left behind
     assert {path.name for path in checkpoints_in(tmp_path / "checkpoints")} == {"step-5", "step-6"}
@@ -444,12 +444,12 @@ def test_the_average_of_the_last_checkpoints_is_kept_where_it_is_better(tmp_path
     scores = [(0.1, 1.0), (0.6, 1.0), (0.5, 1.0), (0.4, 1.0), (0.3, 1.0)]
     result, weights, seen = scripted_run(tmp_path, scores, average=3, extra=(0.9, 0.5) if better else (0.6, 1.0))
     if better:
-        assert result.kept == "the average of updates 3, 4, 5"
+        assert result.kept_weights == "the average of updates 3, 4, 5"
         for name, tensor in weights.items():
             mean = (seen[3][name].double() + seen[4][name].double() + seen[5][name].double()) / 3
             assert_close(tensor, mean.float(), rtol=0, atol=1e-7)
     else:
-        assert result.kept == "update 2"
+        assert result.kept_weights == "update 2"
         assert_same_weights(weights, seen[2])
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert names == {"step-2", "step-3", "step-4", "step-5"}

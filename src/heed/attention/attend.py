@@ -5,7 +5,7 @@
     context = weights @ value                # (..., query, d_value)
 
 The attention models of heed differ in the score, in the query, and in where they use the context.
-The faster paths are tested against this one.
+The faster paths, such as `fused_attend`, are tested against this one.
 
 Masks are boolean, True = may attend, combined with `&`. This is the convention of
 `torch.nn.functional.scaled_dot_product_attention`; `torch.nn.MultiheadAttention` uses the opposite one (True = ignore).
@@ -15,8 +15,9 @@ Models pass a padding mask `(batch, key)`; only this package broadcasts it to `(
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
+from torch.nn.functional import scaled_dot_product_attention
 
-from heed.attention.scores import ScaledDot, Score
+from heed.attention.scores import ScaledDot, Score, check_widths
 from heed.errors import ShapeError
 from heed.shapes import Bool, Float, Int
 
@@ -158,3 +159,29 @@ def full_mask(
         future = causal_mask(num_queries, num_keys, device)
         combined = future[None, None] if combined is None else combined & future
     return combined
+
+
+def fused_attend(
+    projected: Float[Tensor, "batch heads query d"],
+    prepared: Float[Tensor, "batch heads key d"],
+    value: Float[Tensor, "batch heads key d_value"],
+    mask: Bool[Tensor, "batch ..."] | None,
+    *,
+    causal: bool,
+    scale: float,
+    dropout: float = 0.0,
+) -> Float[Tensor, "batch heads query d_value"]:
+    """`softmax(scale * projected prepared') value` in one kernel, torch's.
+
+    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; `causal` also masks the future, as
+    `causal_mask` does. The context of a query that may attend to no key is zero.
+    """
+    check_widths(projected, prepared)
+    num_queries, num_keys = projected.shape[2], prepared.shape[2]
+    # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
+    square = causal and mask is None and num_queries == num_keys and num_queries > 1
+    combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
+    flag = {"is_causal": True} if square else {}  # compiled for all lengths, `square` itself is no bool
+    return scaled_dot_product_attention(
+        projected, prepared, value, attn_mask=combined, dropout_p=dropout, scale=scale, **flag
+    )

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import watch
-from heed.attention.attend import full_mask, masked_softmax, weigh
-from heed.attention.fused import fused_attend
+from heed.attention.attend import full_mask, fused_attend, masked_softmax, weigh
 from heed.attention.keys import Keys, Scope, SearchKeys, at_positions, from_positions, key_positions
 from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError

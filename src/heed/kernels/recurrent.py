@@ -156,7 +156,7 @@ def aligned_gru(
     query_weight: Float[Tensor, "d_attention d"],
     v: Float[Tensor, " d_attention"],
     cell: tuple[Tensor, Tensor, Tensor, Tensor],
-    kept: Float[Tensor, "time batch 1 key"] | None = None,
+    dropout: Float[Tensor, "time batch 1 key"] | None = None,
 ) -> tuple[Float[Tensor, "batch time d"], Float[Tensor, "batch time d_value"]]:
     """States and contexts of every step.
 
@@ -169,13 +169,13 @@ def aligned_gru(
         query_weight: W_q.
         v: As above.
         cell: `w_ih (3 * d, d_input + d_context), w_hh (3 * d, d), b_ih, b_hh` in torch's order.
-        kept: Dropout factor of each weight, 0 or 1 / (1 - p); None for no dropout.
+        dropout: Dropout factor of each weight, 0 or 1 / (1 - p); None for no dropout.
 
     Returns:
         states `(batch, time, d)`, and contexts in full width, `(batch, time, d_value)`; step t reads context t.
     """
     if enabled():
-        return _AlignedGRU.apply(x, first, key, value, mask, query_weight, v, *cell, kept)  # type: ignore[no-any-return]
+        return _AlignedGRU.apply(x, first, key, value, mask, query_weight, v, *cell, dropout)  # type: ignore[no-any-return]
     state, d_context = first, cell[0].shape[1] - x.shape[2]
     hidden, seen = [], []
     for t in range(x.shape[1]):
@@ -185,7 +185,7 @@ def aligned_gru(
         weights = torch.softmax(scores, dim=-1).unsqueeze(1)  # (B, 1, K)
         if mask is not None:
             weights = weights.masked_fill(~mask.unsqueeze(1), 0.0)
-        looked = (weights if kept is None else weights * kept[t]) @ value
+        looked = (weights if dropout is None else weights * dropout[t]) @ value
         seen.append(looked.squeeze(1))
         state = torch.gru_cell(torch.cat([x[:, t], seen[-1][:, :d_context]], dim=-1), state, *cell)
         hidden.append(state)
@@ -207,7 +207,7 @@ class _AlignedGRU(torch.autograd.Function):
         w_hh: Tensor,
         b_ih: Tensor,
         b_hh: Tensor,
-        kept: Tensor | None,
+        dropout: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         num_steps, d_input, d_gates = x.shape[1], x.shape[2], len(w_hh)
         batch, num_keys, d_attention = key.shape
@@ -229,23 +229,23 @@ class _AlignedGRU(torch.autograd.Function):
         seen = value.new_empty(num_steps, batch, 1, value.shape[2])
         pairs, state = torch.empty_like(key), first
         for t in range(num_steps):
-            shares = linear(state, of_state, bias)
-            torch.mul(shares[:, d_gates:], 2, out=queries[t, :, 0])
+            products = linear(state, of_state, bias)
+            torch.mul(products[:, d_gates:], 2, out=queries[t, :, 0])
             torch.add(twice, queries[t], out=pairs).sigmoid_()
             scores = torch.addmv(blocked.view(-1), pairs.view(-1, d_attention), twice_v).view(batch, 1, num_keys)
             torch.softmax(scores, dim=-1, out=weights[t])
             if blind is not None:
                 weights[t].masked_fill_(blind, 0.0)
-            torch.bmm(weights[t] if kept is None else weights[t] * kept[t], value, out=seen[t])
+            torch.bmm(weights[t] if dropout is None else weights[t] * dropout[t], value, out=seen[t])
             run.gates[t].add_(linear(seen[t, :, 0, :d_context], of_context))
-            state = run.step(t, shares[:, :d_gates])
-        ctx.save_for_backward(x, twice, value, v, of_input, of_context, of_state, queries, weights, seen, kept, *run)
+            state = run.step(t, products[:, :d_gates])
+        ctx.save_for_backward(x, twice, value, v, of_input, of_context, of_state, queries, weights, seen, dropout, *run)
         return run.hidden[1:].transpose(0, 1), seen.squeeze(2).transpose(0, 1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        x, twice, value, v, of_input, of_context, of_state, queries, weights, seen, kept, *parts = ctx.saved_tensors
+        x, twice, value, v, of_input, of_context, of_state, queries, weights, seen, dropout, *parts = ctx.saved_tensors
         run = GatesOverTime(*parts)
         d_attention = twice.shape[2]
         d, d_gates, d_context = run.hidden.shape[-1], run.gates.shape[-1], of_context.shape[1]
@@ -263,8 +263,8 @@ class _AlignedGRU(torch.autograd.Function):
             of_all[t, :, :d_gates].unflatten(-1, (3, d)).mul_(g.unsqueeze(1))
             d_seen[t, :, :d_context].add_(linear(of_gates, of_context.T))
             d_weights = torch.bmm(d_seen[t].unsqueeze(1), value.transpose(1, 2))  # (B, 1, K)
-            if kept is not None:
-                d_weights *= kept[t]
+            if dropout is not None:
+                d_weights *= dropout[t]
             # softmax: de = a da - a (sum over keys of a da)
             weighed = d_weights.mul_(weights[t])
             d_scores = weighed.addcmul(weights[t], weighed.sum(-1, keepdim=True), value=-1.0)
@@ -276,7 +276,7 @@ class _AlignedGRU(torch.autograd.Function):
             d_key.addcmul_(pairs, d_scores.transpose(1, 2))
             g = linear(of_all[t], of_state.T).addcmul_(g, update[t])
         d_state = outer(of_all, run.hidden[:-1])
-        used = weights if kept is None else weights * kept  # (T, B, 1, K)
+        used = weights if dropout is None else weights * dropout  # (T, B, 1, K)
         d_value = torch.bmm(used.squeeze(2).permute(1, 2, 0), d_seen.transpose(0, 1))
         d_x = linear(d_input, of_input.T).transpose(0, 1) if ctx.needs_input_grad[0] else None
         d_w_ih = torch.cat([outer(d_input, x), outer(d_input, seen[:, :, 0, :d_context])], dim=1)
@@ -343,10 +343,10 @@ class _TapeLSTM(torch.autograd.Function):
         x = x.transpose(0, 1).contiguous()
         of_input = torch.cat([w_ih, query_weight[:, :d_input]])
         of_summary = torch.cat([w_hh, query_weight[:, d_input:]])
-        shares = linear(x, of_input)  # (T, B, 4 * d + d_attention)
-        shares[..., : 4 * d] += b_ih + b_hh
-        gates = shares[..., : 4 * d].contiguous()
-        queries = shares[..., 4 * d :].contiguous()  # doubled in the loop, for 2 y
+        products = linear(x, of_input)  # (T, B, 4 * d + d_attention)
+        products[..., : 4 * d] += b_ih + b_hh
+        gates = products[..., : 4 * d].contiguous()
+        queries = products[..., 4 * d :].contiguous()  # doubled in the loop, for 2 y
         # Copied once, so that every step reads a slice.
         keys, values = (
             x.new_empty(batch, before + num_steps, d_attention),
@@ -355,12 +355,12 @@ class _TapeLSTM(torch.autograd.Function):
         torch.mul(key, 2, out=keys[:, :before])
         values[:, :before] = value
         twice_key, twice_bias = 2 * key_weight, None if key_bias is None else 2 * key_bias
-        twice_v, most = 2 * v, min(before + num_steps, size or before + num_steps)
-        summaries, room = x.new_empty(num_steps, batch, 2 * d), x.new_empty(batch * most * d_attention)
+        twice_v, window = 2 * v, min(before + num_steps, size or before + num_steps)
+        summaries, room = x.new_empty(num_steps, batch, 2 * d), x.new_empty(batch * window * d_attention)
         weights = []
         asked = linear(first[:, :d], of_summary[4 * d :])
         for t in range(num_steps):
-            now, then = before + t, max(0, before + t - most)
+            now, then = before + t, max(0, before + t - window)
             if now:
                 queries[t].add_(asked).mul_(2)
                 pairs = room[: batch * (now - then) * d_attention].view(batch, now - then, d_attention)
@@ -378,7 +378,7 @@ class _TapeLSTM(torch.autograd.Function):
             c = torch.mul(i_f[:, :d], g, out=values[:, now, d:]).addcmul_(i_f[:, d:], summaries[t, :, d:])
             h = torch.mul(o, torch.tanh(c), out=values[:, now, :d])
             keys[:, now] = linear(h, twice_key, twice_bias)
-        ctx.size, ctx.before = most, before
+        ctx.size, ctx.before = window, before
         ctx.save_for_backward(
             x, first, keys, values, of_input, of_summary, key_weight, v, queries, gates, summaries, *weights
         )
@@ -389,7 +389,7 @@ class _TapeLSTM(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         x, first, keys, values, of_input, of_summary, key_weight, v, *parts = ctx.saved_tensors
         queries, gates, summaries, *weights = parts
-        before, most = ctx.before, ctx.size
+        before, window = ctx.before, ctx.size
         (num_steps, batch, _), d, d_attention = x.shape, key_weight.shape[1], keys.shape[2]
 
         i, f, g, o = gates.unflatten(-1, (4, d)).unbind(2)  # (T, B, d) each
@@ -408,9 +408,9 @@ class _TapeLSTM(torch.autograd.Function):
         first_query = gates.new_zeros(batch, d_attention)
         d_first, d_v = torch.zeros_like(first), torch.zeros_like(v)
         key_grads = gates.new_empty(num_steps, batch, d_attention)
-        room = torch.empty(batch * most * d_attention, dtype=x.dtype)
+        room = torch.empty(batch * window * d_attention, dtype=x.dtype)
         for t in range(num_steps - 1, -1, -1):
-            now, then = before + t, max(0, before + t - most)
+            now, then = before + t, max(0, before + t - window)
             of_key = torch.addcmul(of_keys[t], d_keys[:, now], slope, out=key_grads[t])
             d_h = torch.addmm(d_values[:, now, :d], of_key, key_weight)
             d_c = torch.addcmul(d_values[:, now, d:], d_h, of_cell[t])

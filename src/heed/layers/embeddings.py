@@ -329,7 +329,7 @@ class MaskedWords(nn.Module):
 
     Pass only the states of predicted positions: with a large vocabulary the output layer is the most expensive product
     of the model. The loss takes `states` and the layer `output` separately, so that it can work in pieces
-    (`training.loss.vocabulary_loss`).
+    (`heed.kernels.vocabulary_loss`).
 
     Args:
         embedding: The token embeddings, whose matrix is E if `tied`.

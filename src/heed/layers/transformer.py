@@ -94,12 +94,12 @@ class Recomputable(nn.Module):
 
     recomputed = False
     """Set by `training.device.recompute_blocks`."""
-    kept = False
-    """Set by `training.device.kept_inside`: not recomputed for now, but computed by the same functions."""
+    paused = False
+    """Set by `training.device.without_recomputation`: not recomputed for now, but computed by the same functions."""
 
     def run(self, *given: Any, **named: Any) -> Any:
         """Call the block; observers see each call once."""
-        if self.recomputed and not self.kept and watch.observer.current is None and torch.is_grad_enabled():
+        if self.recomputed and not self.paused and watch.observer.current is None and torch.is_grad_enabled():
             return checkpoint(self, *given, use_reentrant=False, **named)
         return self(*given, **named)
 

@@ -25,7 +25,7 @@ from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import capability, check_config, task_class
 from heed.tasks.base.looking import check_one_task, load_step
 from heed.tasks.run import Run, together
-from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
+from heed.training.checkpoint import check_fingerprint, latest_checkpoint, stored_progress
 from heed.training.device import choose_device
 from heed.training.weights import load_weights
 from heed.visible import shell_word
@@ -91,7 +91,7 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
     progress = stored_progress(newest)
     best = path / "checkpoints" / f"step-{progress.best_step or progress.step}"
     for checkpoint in {newest, best}:
-        check_own(checkpoint, folders.fingerprint(path))
+        check_fingerprint(checkpoint, folders.fingerprint(path))
     folders.verify(best, [folders.WEIGHTS], force)
     load_weights(model, best / folders.WEIGHTS)
     total, name = progress.total_steps, config.evaluation.select_by

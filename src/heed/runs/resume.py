@@ -25,7 +25,7 @@ from heed.tasks import check_config, task_class
 from heed.tasks.base.data_files import DATA, changed_files
 from heed.tasks.base.transfer import shapes_of
 from heed.tasks.work import Task, Work
-from heed.training.checkpoint import Progress, check_all_own, check_own, checkpoints_in, step_of
+from heed.training.checkpoint import Progress, check_fingerprint, check_fingerprints, checkpoints_in, step_of
 from heed.training.contracts import TrainResult
 from heed.training.weights import why_unusable
 from heed.visible import shell_word
@@ -96,7 +96,7 @@ class Unfinished:
         if type(began) is not type(present):
             raise ConfigError(f"'{folder}' is a run of {began.task} and cannot be resumed as {present.task}")
         _refuse_damage(folder, damage)
-        check_all_own(folder / "checkpoints", folders.fingerprint(folder))
+        check_fingerprints(folder / "checkpoints", folders.fingerprint(folder))
         config = merged(began, present)
         if (steps := config.training.steps) is not None and steps < (done := step_of(checkpoints[0])):
             raise ConfigError(  # training would never stop
@@ -328,7 +328,7 @@ def check_run(run: str | Path = "last") -> RunState:
     for folder in sorted(named, key=step_of):
         states = _states(folder, before := f"checkpoints/{folder.name}/")
         try:
-            check_own(folder, folders.fingerprint(path))
+            check_fingerprint(folder, folders.fingerprint(path))
         except RunError as error:
             states[before + folders.WEIGHTS] = str(error).removeprefix(f"{folder / folders.WEIGHTS} is ")
             foreign = True

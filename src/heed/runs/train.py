@@ -319,7 +319,7 @@ def _train(
     run.precision = trainer.precision
     if callback is not None:
         call_back(callback, trainer, run)
-    trainer.made_of = folders.fingerprint(path)
+    trainer.fingerprint = folders.fingerprint(path)
     trainer.judged_by = processes.broadcast(judged_by(config, path))
     predicted = trainer.predict_cost(task.work)
     if predicted.delay > _DELAYED:
@@ -339,7 +339,7 @@ def _train(
 def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
-    say(f"{result.reason}; keeping the weights of {result.kept}; scoring")
+    say(f"{result.reason}; keeping the weights of {result.kept_weights}; scoring")
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     if result.validated < 1.0:
         scores["valid"]["note"] += f"; {result.validated:.0%} of it, evenly chosen, for lack of time"
@@ -363,7 +363,7 @@ def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) ->
             "warmup_updates": progress.warmup,
             "passes": progress.epoch,
             "ended": result.reason,
-            "kept": result.kept,
+            "kept": result.kept_weights,
             "target_tokens_per_second": round(progress.tokens_per_second, 1),
             "padding_share": round(progress.padding / max(1, progress.step), 4),
             "waiting_share": round(progress.waiting_share, 4),

@@ -107,14 +107,14 @@ class Validate(Callback):
         They are validated on the whole validation set, if training used a part of it and time was reserved.
         """
         t, p = self._trainer, self._trainer.progress
-        kept, self.scores, average = self.selection.choose(p)
+        description, self.scores, average = self.selection.choose(p)
         if average is not None:
             t.metrics.write("average", p.step, **average)
         seconds = p.validation_seconds / p.valid_share
         if p.valid_share < 1.0 and t.processes.any(seconds < t.budget.left + 0.05 * t.budget.seconds)[0]:
             t.task.valid_share = 1.0
             self.scores = t.evaluate()
-        return kept
+        return description
 
 
 class Plan(Callback):
@@ -169,7 +169,7 @@ class Save(Callback):
         start = time.perf_counter()
         p.seconds = t.budget.elapsed
         p.snapshots |= p.due(t.config.snapshots)
-        self.saving.save(t.model, t.optimizer, p, t.task.carried(), t.made_of)
+        self.saving.save(t.model, t.optimizer, p, t.task.carried(), t.fingerprint)
         self._at = time.perf_counter()
         t.budget.writing = self._at - start
 
@@ -190,10 +190,10 @@ class Stop(Callback):
                 return f"ended early after {p.total_steps} updates, because {t.select_by} no longer improved"
             return "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
         if t.unfreezing.is_over(p.step) and t.budget.patience_is_lost(p):
-            said, at_once = t.budget.end_early(p, t.select_by, t.validating.scores.get("loss"))
+            message, at_once = t.budget.end_early(p, t.select_by, t.validating.scores.get("loss"))
             if at_once:
-                return str(said)
-            t.say(said)
+                return str(message)
+            t.say(message)
         if due.end:
             t.validating.run()
             return f"time budget used up at update {p.step} of {p.total_steps}"

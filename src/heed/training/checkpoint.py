@@ -105,10 +105,11 @@ class Progress:
         """True if the learning rate has reached its peak."""
         return self.step >= (self.warmup or 0)
 
-    def due(self, shares: Sequence[float]) -> dict[str, int]:
-        """The shares of the planned updates that are reached and have no snapshot yet, with the present step."""
-        reached = [one for one in shares if self.total_steps and self.step >= max(1, round(one * self.total_steps))]
-        return {f"{one:g}": self.step for one in reached if f"{one:g}" not in self.snapshots}
+    def due(self, fractions: Sequence[float]) -> dict[str, int]:
+        """The fractions of the planned updates that are reached and have no snapshot yet, with the present step."""
+        total = self.total_steps
+        reached = [f"{part:g}" for part in fractions if total and self.step >= max(1, round(part * total))]
+        return {part: self.step for part in reached if part not in self.snapshots}
 
 
 @dataclass
@@ -139,13 +140,13 @@ class Checkpoint:
         apply_weights(model, self.weights, self.place)
         states = optimizer.state if optimizer is not None else {}
         named = ((name, states.get(p, {})) for name, p in model.named_parameters(remove_duplicate=False))
-        own = {f"{name}.{key}": tensor for name, state in named for key, tensor in state.items()}
-        for name in [name for name in self.optimizer if name in own]:
-            written, shape = self.optimizer[name], tuple(own[name].shape)
+        current = {f"{name}.{key}": tensor for name, state in named for key, tensor in state.items()}
+        for name in [name for name in self.optimizer if name in current]:
+            written, shape = self.optimizer[name], tuple(current[name].shape)
             if written.shape != shape:
                 where = f"{self.place}: optimiser state '{name}'"
                 raise RunError(f"{where} has shape {tuple(written.shape)}, expected {shape}")
-            own[name].copy_(written)
+            current[name].copy_(written)
         if f"{rank}.cpu" in self.random:
             torch.set_rng_state(self.random[f"{rank}.cpu"])
         else:  # there were fewer processes when it was written
@@ -159,7 +160,7 @@ class Checkpoint:
         return {name.removeprefix(f"{rank}."): t for name, t in self.carried.items() if name.startswith(f"{rank}.")}
 
 
-def writes_beside(device: torch.device) -> bool:
+def saves_in_background(device: torch.device) -> bool:
     """Whether checkpoints are written while training goes on: on a GPU.
 
     On a CPU, the thread takes its time from the updates and the copy its memory (benchmarks/NOTES.md).
@@ -183,12 +184,12 @@ class Saving:
             explained: Makes the error to raise of one of the disk.
         """
         self._folder, self._device, self._processes, self._explained = folder, device, processes, explained
-        self._beside = writes_beside(device)
+        self._in_background = saves_in_background(device)
         self._thread = threading.Thread()
         self._error: BaseException | None = None
 
     def save(
-        self, model: nn.Module, optimizer: Optimizer, progress: Progress, carried: dict[str, Tensor], made_of: str
+        self, model: nn.Module, optimizer: Optimizer, progress: Progress, carried: dict[str, Tensor], fingerprint: str
     ) -> None:
         """Write `step-N`, or begin to; it gets its name only when it is complete and on the disk. Prune the folder.
 
@@ -197,7 +198,7 @@ class Saving:
             optimizer: Its state is written.
             progress: Everything but tensors.
             carried: State that this process's task carries from batch to batch; if none has any, no file is written.
-            made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
+            fingerprint: Hash of what determines the run's model, stored with the weights; see `check_fingerprint`.
 
         Raises:
             DiskError: The disk is full or writing fails; older checkpoints stay.
@@ -208,32 +209,33 @@ class Saving:
         if not group.is_first:
             return
         states = ((name, optimizer.state.get(p, {})) for name, p in model.named_parameters())
-        tensors = {
+        files = {
             _WEIGHTS: unshared(model.state_dict()),
-            _OPTIMIZER: {f"{name}.{key}": t.detach().contiguous() for name, one in states for key, t in one.items()},
-            _RANDOM: {name: t for one in randoms for name, t in one.items()},
-            _CARRIED: {name: t.contiguous() for one in carrieds for name, t in one.items()},
+            _OPTIMIZER: {f"{name}.{key}": t.detach().contiguous() for name, s in states for key, t in s.items()},
+            _RANDOM: {name: t for tensors in randoms for name, t in tensors.items()},
+            _CARRIED: {name: t.contiguous() for tensors in carrieds for name, t in tensors.items()},
         }
-        if self._beside:
-            tensors = {name: {key: t.to("cpu", copy=True) for key, t in one.items()} for name, one in tensors.items()}
+        if self._in_background:
+            files = {file: {name: t.to("cpu", copy=True) for name, t in part.items()} for file, part in files.items()}
         values = json.dumps({"format": FORMAT, **asdict(progress)}, indent=1)
         self.check(wait=True)
         self._thread = threading.Thread(
-            target=self._write, args=[f"step-{progress.step}", tensors, values, made_of], name="heed-checkpoint"
+            target=self._write, args=[f"step-{progress.step}", files, values, fingerprint], name="heed-checkpoint"
         )
-        if self._beside:
+        if self._in_background:
             self._thread.start()
         else:
             self._thread.run()
             self.check()
 
-    def _write(self, name: str, tensors: dict[str, dict[str, Tensor]], values: str, made_of: str) -> None:
-        needed = sum(t.nbytes for one in tensors.values() for t in one.values())
+    def _write(self, name: str, files: dict[str, dict[str, Tensor]], values: str, fingerprint: str) -> None:
+        needed = sum(t.nbytes for tensors in files.values() for t in tensors.values())
         try:
             with write_folder(self._folder / name, needed) as part:
-                for file, one in tensors.items():
-                    if one or file != _CARRIED:
-                        save_tensors(one, part / file, {"made_of": made_of} if made_of and file == _WEIGHTS else None)
+                for file, tensors in files.items():
+                    metadata = {"made_of": fingerprint} if fingerprint and file == _WEIGHTS else None
+                    if tensors or file != _CARRIED:
+                        save_tensors(tensors, part / file, metadata)
                 (part / _PROGRESS).write_text(values)
             prune_checkpoints(self._folder)
         except BaseException as error:
@@ -274,8 +276,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
 
-def check_own(path: Path, made_of: str) -> None:
-    """Refuse a checkpoint that does not carry the hash of its run.
+def check_fingerprint(path: Path, fingerprint: str) -> None:
+    """Refuse a checkpoint without the fingerprint of its run.
 
     Raises:
         RunError: It does not, so its weights may fit the model but not its tokenizers, labels or settings.
@@ -284,10 +286,10 @@ def check_own(path: Path, made_of: str) -> None:
     try:
         check_regular(weights)
         with safe_open(str(weights), "pt") as file:
-            carried = (file.metadata() or {}).get("made_of", "")
+            stored = (file.metadata() or {}).get("made_of", "")
     except (RunError, SafetensorError, OSError):  # reported when it is read
         return
-    if carried != made_of:
+    if stored != fingerprint:
         raise RunError(
             f"{weights} is of another run, with other tokenizers, labels or settings of the model; put the "
             f"checkpoints of {path.parent.parent} back, or remove this one"
@@ -321,10 +323,10 @@ def _read_progress(path: Path) -> Progress:
     return validated(path / _PROGRESS, json.dumps(values), Progress)
 
 
-def check_all_own(folder: Path, made_of: str) -> None:
-    """Refuse a folder of checkpoints with one of another run; see `check_own`."""
+def check_fingerprints(folder: Path, fingerprint: str) -> None:
+    """Refuse a folder of checkpoints with one of another run; see `check_fingerprint`."""
     for path in _steps_in(folder):
-        check_own(path, made_of)
+        check_fingerprint(path, fingerprint)
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
@@ -350,10 +352,9 @@ def prune_checkpoints(folder: Path) -> None:
     """Delete all but the newest two checkpoints; of older ones, the weights that these two list are kept."""
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
-    stored = [stored_progress(path) for path in whole]
-    wanted = {step for one in stored for step in (*one.kept, *one.snapshots.values())}
+    needed = {step for p in map(stored_progress, whole) for step in (*p.kept, *p.snapshots.values())}
     for path in {*_steps_in(folder)} - {*whole}:
-        (_keep_weights if step_of(path) in wanted else remove_folder)(path)
+        (_keep_weights if step_of(path) in needed else remove_folder)(path)
 
 
 def _keep_weights(path: Path) -> None:
@@ -441,8 +442,8 @@ class Selection:
             p.worse = p.worse + 1 if is_warm and rises else 0
         if is_warm and math.isfinite(loss):
             p.lowest_loss = loss if p.lowest_loss is None else min(p.lowest_loss, loss)
-        kept = [*p.kept, p.step]
-        p.kept = [step for step in kept if step in {*kept[-self._average :], p.best_step}]
+        steps = [*p.kept, p.step]
+        p.kept = [step for step in steps if step in {*steps[-self._average :], p.best_step}]
 
     def score_again(self, p: Progress) -> None:
         """Score all kept weights again after the validation data, or how it is scored, has changed."""
@@ -468,8 +469,8 @@ class Selection:
             load_weights(model, self._weights(p.best_step))
         except RunError as error:
             self._say(f"warning: {error}; keeping the weights of the last update instead of the best")
-            kept = f"update {p.step} (the best weights, of update {p.best_step}, could not be read)"
-            return kept, self._evaluate(), None
+            description = f"update {p.step} (the best weights, of update {p.best_step}, could not be read)"
+            return description, self._evaluate(), None
         recent = p.kept[-self._average :] if self._average > 1 else []
         recent = [step for step in recent if self._is_whole(step)] if len(recent) > 1 else []
         if len(recent) < 2:

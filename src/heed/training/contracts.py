@@ -125,7 +125,7 @@ class TrainResult:
     reason: str  # why it ended, for display
     progress: Progress  # at its end
     validation: dict[str, float]  # scores of the weights that were kept
-    kept: str  # which weights those are, for display
+    kept_weights: str  # which weights those are, for display
     validated: float = 1.0  # share of the validation set that `validation` is on
 
 
@@ -139,7 +139,7 @@ class CarriedRows:
 
     Source: Williams and Peng 1990, Neural Computation 2 (4).
 
-    States are stored by row number, so that micro-batches, processes and a resumed run find their own. Rows that are
+    States are stored by row number, so that micro-batches, processes and a resumed run each find theirs. Rows that are
     read together are stored together: tensors of other rows may differ in shape (a tape that is not yet full).
     """
 
@@ -149,24 +149,24 @@ class CarriedRows:
         for name, tensor in (tensors or {}).items():
             number, _, key = name.partition(".")
             groups.setdefault(number, {})[key] = tensor
-        self._groups: dict[tuple[int, ...], Packed] = {tuple(own.pop(_ROWS).tolist()): own for own in groups.values()}
+        self._groups: dict[tuple[int, ...], Packed] = {tuple(g.pop(_ROWS).tolist()): g for g in groups.values()}
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all states as tensors by name, for a checkpoint."""
-        made: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for number, (rows, packed) in enumerate(self._groups.items()):
-            made[f"{number}.{_ROWS}"] = torch.tensor(rows)
-            made |= {f"{number}.{name}": tensor.contiguous().clone() for name, tensor in packed.items()}
-        return made
+            tensors[f"{number}.{_ROWS}"] = torch.tensor(rows)
+            tensors |= {f"{number}.{name}": tensor.contiguous().clone() for name, tensor in packed.items()}
+        return tensors
 
     def keep(self, rows: Sequence[int], packed: Packed) -> None:
         """Replace the state of some rows; rows that were read together with them keep theirs."""
         rows = tuple(rows)
         for group in [group for group in self._groups if group != rows and not set(group).isdisjoint(rows)]:
             old = self._groups.pop(group)
-            rest = [n for n, row in enumerate(group) if row not in rows]
-            if rest:
-                self._groups[tuple(group[n] for n in rest)] = {name: tensor[rest] for name, tensor in old.items()}
+            others = [n for n, row in enumerate(group) if row not in rows]
+            if others:
+                self._groups[tuple(group[n] for n in others)] = {name: tensor[others] for name, tensor in old.items()}
         self._groups[rows] = packed
 
     def of(self, rows: Sequence[int]) -> Packed | None:

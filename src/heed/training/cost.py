@@ -37,13 +37,13 @@ from heed.training.contracts import Trainable, parts_of
 from heed.training.device import (
     autocast,
     divided,
-    kept_bytes,
-    kept_inside,
     lower_step,
     micro_batches_for,
     normalises_batches,
     peak_memory,
     recomputed_blocks,
+    saved_bytes,
+    without_recomputation,
 )
 from heed.training.optimizer import Optimizer, clip_gradient
 from heed.training.processes import Processes
@@ -133,8 +133,8 @@ class TrialStep:
             try:
                 return self._run(indices)
             except torch.OutOfMemoryError:
-                given = self.config.micro_batches is not None or normalises_batches(self.model)
-                if given or self.device.type != "cuda" or self.micro_batches >= len(indices):
+                is_fixed = self.config.micro_batches is not None or normalises_batches(self.model)
+                if is_fixed or self.device.type != "cuda" or self.micro_batches >= len(indices):
                     raise
             self.optimizer.zero_grad()  # outside the handler, which holds the step's tensors
             torch.cuda.empty_cache()
@@ -162,11 +162,11 @@ class TrialStep:
     def rates(self, batches: list[list[int]]) -> tuple[float, float]:
         """Seconds of a position forward and backward, and of the optimiser's step, of steps on these batches."""
         while True:
-            spent, made = sum(passes for _, passes, _ in self.timed), len(self.timed)
-            if spent > 2 * _ENOUGH or (spent > _ENOUGH and made >= _FEWEST):
+            spent, steps = sum(passes for _, passes, _ in self.timed), len(self.timed)
+            if spent > 2 * _ENOUGH or (spent > _ENOUGH and steps >= _FEWEST):
                 positions = sum(count for count, _, _ in self.timed)
-                return spent / max(1, positions), sum(update for *_, update in self.timed) / made
-            self.run(batches[made % len(batches)])
+                return spent / max(1, positions), sum(update for *_, update in self.timed) / steps
+            self.run(batches[steps % len(batches)])
 
 
 def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -> Cost:
@@ -183,10 +183,10 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
         activations = _activations(step, few) / max(1, work(few))
         positions = [work(indices) for indices in plan]
         widest = max(range(len(plan)), key=positions.__getitem__)
-        kept = activations * positions[widest]
-        step.micro_batches = config.micro_batches or micro_batches_for(model, device, kept)
+        saved = activations * positions[widest]
+        step.micro_batches = config.micro_batches or micro_batches_for(model, device, saved)
         if device.type == "cpu":
-            needed = round(kept / step.micro_batches) + 4 * parameters + moments
+            needed = round(saved / step.micro_batches) + 4 * parameters + moments
             when = f"before the first update, for a batch of {positions[widest]:,} positions"
             check_memory(needed, when, lower_step(step.micro_batches))
         # The first step fills caches and pools and touches its memory for the first time: it is not timed.
@@ -196,15 +196,15 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
-    memory = [before + 4 * parameters + round(kept / step.micro_batches)]
+    memory = [before + 4 * parameters + round(saved / step.micro_batches)]
     if device.type == "cpu":
         memory += [before + moments, peak_memory()]
     # The allocator keeps the memory of a batch in pieces too small for scoring.
-    left = round(kept / step.micro_batches) if device.type == "cpu" else 0
+    left = round(saved / step.micro_batches) if device.type == "cpu" else 0
     memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
-    taken, used = step.spent
-    delay = taken / used if device.type == "cpu" and threads == 1 and used > 0 else 1.0
+    elapsed, processor = step.spent
+    delay = elapsed / processor if device.type == "cpu" and threads == 1 and processor > 0 else 1.0
     return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, delay)
 
 
@@ -231,10 +231,10 @@ def _same_buffers(model: nn.Module) -> Iterator[None]:
 
 def _activations(step: TrialStep, indices: list[int]) -> float:
     """Bytes that autograd keeps of an undivided batch."""
-    activations: float = kept_bytes(step.model, lambda: step.run(indices))
+    activations: float = saved_bytes(step.model, lambda: step.run(indices))
     if blocks := recomputed_blocks(step.model):
-        with kept_inside(blocks):
-            whole = kept_bytes(step.model, lambda: step.run(indices))
+        with without_recomputation(blocks):
+            whole = saved_bytes(step.model, lambda: step.run(indices))
         activations += max(0.0, whole - activations) / len(blocks)
     return activations
 

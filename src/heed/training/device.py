@@ -63,10 +63,10 @@ def choose_device(name: str, field: str = "training.device") -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ConfigError(f"{field} is '{name}'; valid: auto, cpu, cuda, cuda:N, mps") from None
-    here = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
-    count = here.get(device.type, 0)
+    available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    count = available.get(device.type, 0)
     if (device.index or 0) >= count:
-        have = ", ".join(f"{kind} ({n})" for kind, n in here.items() if n)
+        have = ", ".join(f"{kind} ({n})" for kind, n in available.items() if n)
         raise ConfigError(f"{field} is '{name}', but this machine has only {have}")
     return device
 
@@ -182,8 +182,8 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
 
 
 def recomputed_blocks(model: nn.Module) -> list[Recomputable]:
-    """The blocks that are recomputed, except those of `kept_inside`."""
-    return [block for block in _blocks(model) if block.recomputed and not block.kept]
+    """The blocks that are recomputed, except within `without_recomputation`."""
+    return [block for block in _blocks(model) if block.recomputed and not block.paused]
 
 
 def _blocks(model: nn.Module) -> list[Recomputable]:
@@ -191,19 +191,19 @@ def _blocks(model: nn.Module) -> list[Recomputable]:
 
 
 @contextmanager
-def kept_inside(blocks: list[Recomputable]) -> Iterator[None]:
+def without_recomputation(blocks: list[Recomputable]) -> Iterator[None]:
     """Context manager within which these blocks are not recomputed."""
     for block in blocks:
-        block.kept = True
+        block.paused = True
     try:
         yield
     finally:
         for block in blocks:
-            block.kept = False
+            block.paused = False
 
 
-_KEPT = 100 * 2**20
-"""Bytes kept for the backward pass above which a batch is divided on a CPU."""
+_SAVED = 100 * 2**20
+"""Bytes saved for the backward pass above which a batch is divided on a CPU."""
 _ROOM = 0.7
 """Share of a GPU's free memory for activations and gradients; the rest is for kernels, validation and fragments."""
 
@@ -232,8 +232,8 @@ def check_micro_batches(model: nn.Module, name: str, count: int | None) -> None:
         )
 
 
-def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> int:
-    """Default number of micro-batches of a batch of which `kept` bytes stay for the backward pass.
+def micro_batches_for(model: nn.Module, device: torch.device, saved: float) -> int:
+    """Default number of micro-batches of a batch of which `saved` bytes stay for the backward pass.
 
     On a GPU, where fewer rows are slower, as few as fit. Elsewhere 1 for a recurrent model (each part would need as
     many steps as the whole). 1 with batch normalisation.
@@ -244,29 +244,29 @@ def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> in
         torch.cuda.empty_cache()  # what earlier steps have left is free
         gradients = 4 * sum(p.numel() for p in model.parameters() if p.requires_grad)
         room = _ROOM * torch.cuda.mem_get_info(device)[0] - gradients
-        return max(1, math.ceil(kept / max(1.0, room)))
-    return max(1, math.ceil(kept / _KEPT)) if _blocks(model) and device.type == "cpu" else 1
+        return max(1, math.ceil(saved / max(1.0, room)))
+    return max(1, math.ceil(saved / _SAVED)) if _blocks(model) and device.type == "cpu" else 1
 
 
-def kept_bytes(model: nn.Module, run: Callable[[], object]) -> int:
-    """Bytes that autograd keeps of a forward pass, each storage counted once.
+def saved_bytes(model: nn.Module, run: Callable[[], object]) -> int:
+    """Bytes that autograd saves of a forward pass, each storage counted once.
 
     Parameters are left out; the inputs of recomputed blocks are counted.
     """
-    kept: dict[int, int] = {}
+    sizes: dict[int, int] = {}  # by address
 
-    def keep(tensor: Tensor) -> Tensor:
+    def save(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
+        sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    def enter(block: nn.Module, given: tuple[Tensor, ...]) -> None:
-        keep(given[0])
+    def enter(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        save(inputs[0])
 
-    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
     handles = [block.register_forward_pre_hook(enter) for block in recomputed_blocks(model)]
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         run()
     for handle in handles:
         handle.remove()
-    return sum(size for place, size in kept.items() if place not in own)
+    return sum(size for address, size in sizes.items() if address not in parameters)

@@ -2,7 +2,8 @@
 
     while training goes on:  batches -> losses -> backward -> clip -> step
 
-What happens between two updates (validation, plans, checkpoints, the end) is in `training/callbacks.py`.
+For a GPU a thread makes the batches ahead (`Feed`). What happens between two updates (validation, plans, checkpoints,
+the end) is in `training/callbacks.py`.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Trainer:
         self.model = model.to(self.device)
         self.task, self.config, self.select_by = task, config, select_by
         self.checkpoints = folder / "checkpoints"
-        self.judged_by, self.made_of = "", ""  # hashes of the data and settings of validations, and of the model
+        self.judged_by, self.fingerprint = "", ""  # hashes of the data and settings of validations, and of the model
         self.reporter = reporter
         self.on_validation, self.try_scoring = on_validation, try_scoring
         groups = task.groups(self.model)
@@ -156,10 +157,10 @@ class Trainer:
             # holding Python's lock, and one of them may wait for that lock (seen as a hang at the end).
             del self._losses
         self.progress.seconds = self.budget.elapsed
-        kept = "the last update" if reason == INTERRUPTED else self.validating.choose()
+        kept_weights = "the last update" if reason == INTERRUPTED else self.validating.choose()
         if reason != INTERRUPTED:
             self.model.eval()
-        at_end = self.progress, self.validating.scores, kept, self.task.valid_share
+        at_end = self.progress, self.validating.scores, kept_weights, self.task.valid_share
         return TrainResult(self.checkpoints.parent, reason != INTERRUPTED, reason, *at_end)
 
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
@@ -169,9 +170,9 @@ class Trainer:
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         with step_explained("before the first update", self.progress.micro_batches):
-            cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
+            trial = TrialStep(self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
+            cost = predict_cost(trial, self.processes, self._chooses_threads)
         self.budget.expect(cost.seconds)
         p, counts = self.progress, self.processes.gather(cost.micro_batches)
         p.threads, p.micro_batches = cost.threads, max(counts)
@@ -228,8 +229,10 @@ class Trainer:
     def _feed(self) -> Generator[Draw] | Feed[Draw]:
         """The batches of each update from the current place on; for a GPU made ahead, in pinned memory."""
         p, count = self.progress, self.progress.micro_batches
-        given = self.task, self.config, self.processes, Place(p.epoch, p.batch, p.plan), self.say
-        return Feed(draws(*given, pin, count)) if self.device.type == "cuda" else draws(*given, micro_batches=count)
+        arguments = self.task, self.config, self.processes, Place(p.epoch, p.batch, p.plan), self.say
+        if self.device.type == "cuda":
+            return Feed(draws(*arguments, pin, count))
+        return draws(*arguments, micro_batches=count)
 
     def _update(self, feed: Iterator[Draw]) -> None:
         """One update: losses and gradients of its batches, clipping, the optimiser's step."""
@@ -313,7 +316,7 @@ class Trainer:
 
 
 _AHEAD = 2
-"""Most items that are made and not yet asked for."""
+"""Maximum number of items made ahead of the consumer."""
 _PATIENCE = 5.0
 """Seconds that closing waits for the current item; a pipe without a writer may block the thread forever."""
 
@@ -326,7 +329,7 @@ class Feed(Generic[T]):
 
     def __init__(self, source: Iterator[T]) -> None:
         self._source = source
-        self._made: SimpleQueue[T | BaseException] = SimpleQueue()
+        self._queue: SimpleQueue[T | BaseException] = SimpleQueue()
         self._room = threading.Semaphore(_AHEAD)
         self._closed = threading.Event()
         # A daemon, so that a blocked thread does not keep the process alive.
@@ -337,9 +340,9 @@ class Feed(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        item = self._made.get()
+        item = self._queue.get()
         if isinstance(item, BaseException):  # the iterator's end or error
-            self._made.put(item)  # asked again, it is still the end
+            self._queue.put(item)  # asked again, it is still the end
             raise item
         self._room.release()
         return item
@@ -356,9 +359,9 @@ class Feed(Generic[T]):
                 self._room.acquire()
                 if self._closed.is_set():
                     return
-                self._made.put(next(self._source))
+                self._queue.put(next(self._source))
         except BaseException as error:
-            self._made.put(error)
+            self._queue.put(error)
 
 
 @dataclass(frozen=True)
@@ -407,8 +410,8 @@ def draws(
     epoch, start = place.epoch, place.batch
     while True:
         plan = task.train_batches(epoch)
-        mark = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
-        if start > 0 and epoch == place.epoch and mark != place.plan:
+        plan_hash = hashlib.blake2b(repr(plan).encode(), digest_size=16).hexdigest()
+        if start > 0 and epoch == place.epoch and plan_hash != place.plan:
             epoch, start = epoch + 1, 0
             changed = "the data or batch settings changed since the checkpoint"
             say(f"{changed}; starting pass {epoch + 1} from its first batch")
@@ -416,17 +419,17 @@ def draws(
         while start < len(plan):
             chosen = plan[start : start + config.accumulate]
             start += len(chosen)
-            shares = [part for indices in chosen for part in _shares(indices, processes, micro_batches)]
-            batches = [(finish(task.collate(indices, epoch)), counts) for indices, counts in shares]
+            parts = [part for indices in chosen for part in _micro_batches(indices, processes, micro_batches)]
+            batches = [(finish(task.collate(indices, epoch)), counts) for indices, counts in parts]
             targets = sum(batch.num_targets for batch, counts in batches if counts)
             padding = sum(batch.padding_share for batch, _ in batches) / len(batches)
-            yield Draw(batches, Place(epoch, start, mark), targets, padding)
+            yield Draw(batches, Place(epoch, start, plan_hash), targets, padding)
         epoch, start = epoch + 1, 0
 
 
-def _shares(indices: list[int], processes: Processes, micro_batches: int) -> list[tuple[list[int], bool]]:
+def _micro_batches(indices: list[int], processes: Processes, count: int) -> list[tuple[list[int], bool]]:
     """This process's micro-batches of a batch (as many as in every other process), and whether they count."""
-    own = processes.share(indices)
-    if not own:
+    share = processes.share(indices)
+    if not share:
         return [(indices[:1], False)]
-    return [(part, True) for part in divided(own, max(1, min(micro_batches, len(indices) // processes.count)))]
+    return [(part, True) for part in divided(share, max(1, min(count, len(indices) // processes.count)))]

@@ -30,10 +30,10 @@ from heed.training.processes import Processes
 
 VALIDATIONS = 12
 """Validations of a run, unless the configuration or their cost requires another number."""
-_MOST_WARM_UP, _WARM_UP = 100, 0.1
+_MAX_WARM_UP, _WARM_UP = 100, 0.1
 """The warm-up "auto": a share of the planned updates (Devlin et al. 2019, appendix A.3), up to a number of them."""
 _STEEPEST = 0.02
-"""The least share of the remaining updates over which a warm-up that has begun is completed."""
+"""The minimum share of the remaining updates over which a warm-up that has begun is completed."""
 _REPLANNED, _PROBE_SECONDS = 0.02, 3.0
 """The plan is updated after a share of the budget, or some seconds of a short one, with or without a validation."""
 _VALIDATING = 0.2
@@ -45,13 +45,13 @@ _UNKNOWN = 1.0
 _MEASURED_AT = (0.3, 0.75)
 """Shares of the training time after which scoring is timed, at the next validation."""
 _MEASURING = (0.03, 0.15)
-"""Most time for this: a share of the budget, and a share of the expected scoring time."""
+"""Maximum time for this: a share of the budget, and a share of the expected scoring time."""
 _ENDING = 1 / 6
 """Further updates of a run that ends early, as a share of the updates done."""
 _WRITING = 0.5
 """Seconds for the report and the checksums at the end, in addition to the time of a checkpoint."""
 _FEW, _TRIED = 1 / 64, 0.01
-"""Share of the validation set that is tried first, and the most time for trying, as a share of the budget."""
+"""Share of the validation set that is tried first, and the maximum time for trying, as a share of the budget."""
 _WINDOW = 0.1
 """Share of the budget over which the speed is averaged, about."""
 
@@ -59,7 +59,7 @@ _WINDOW = 0.1
 def warm_up(config: TrainingConfig, total: int) -> int:
     """The number of updates of the warm-up, if a run has `total` updates."""
     if config.warmup == "auto":
-        return min(_MOST_WARM_UP, int(_WARM_UP * total))
+        return min(_MAX_WARM_UP, int(_WARM_UP * total))
     updates = config.warmup if isinstance(config.warmup, int) else round(config.warmup * total)
     return updates if config.steps is not None else min(updates, total // 2)
 
@@ -236,24 +236,24 @@ class Budget:
             after_validation: True if it has just validated: only then the distance between validations changes.
         """
         seconds, count = self._recent
-        made = p.training_seconds / p.step if p.step and p.training_seconds else self._expected
-        pace = max(1e-6, seconds / count if count else made)
+        mean = p.training_seconds / p.step if p.step and p.training_seconds else self._expected
+        pace = max(1e-6, seconds / count if count else mean)
         validation = self._validation(p) + self.writing
         self._planned = self.elapsed
         left = max(0.0, self._deadline(p) - self._planned)
-        if (given := self._config.validate_every) is not None:
-            updates, every = int((left - validation) / (pace + validation / given)), given
+        if (fixed := self._config.validate_every) is not None:
+            updates, every = int((left - validation) / (pace + validation / fixed)), fixed
         elif after_validation or p.total_steps is None or p.validate_every is None:
-            wanted = min(math.ceil(VALIDATIONS * left / self.seconds), int(_VALIDATING * left / max(1e-6, validation)))
-            updates = int((left - max(1, wanted) * validation) / pace)
-            every = max(1, math.ceil(updates / max(1, wanted)))
+            number = min(math.ceil(VALIDATIONS * left / self.seconds), int(_VALIDATING * left / max(1e-6, validation)))
+            updates = int((left - max(1, number) * validation) / pace)
+            every = max(1, math.ceil(updates / max(1, number)))
         else:
             every = p.validate_every
             coming = max(1, math.ceil((p.total_steps - max(p.kept, default=0)) / every))
             updates = int((left - coming * validation) / pace)
-        most = self._task.most_updates
-        if most is not None and p.step + updates > most:
-            updates, every = most - p.step, given or math.ceil(most / VALIDATIONS)
+        maximum = self._task.most_updates
+        if maximum is not None and p.step + updates > maximum:
+            updates, every = maximum - p.step, fixed or math.ceil(maximum / VALIDATIONS)
         total = p.step + max(1 if p.total_steps is None else 0, updates)
         if p.total_steps is None:
             return Plan(total, every, Schedule(warm_up(self._config, total), total))
@@ -327,5 +327,5 @@ class Budget:
             last += self._validation(p) / p.valid_share  # the kept weights are validated on the whole set
         # However slow they were at first, at most a third of the budget is reserved for validating and scoring a model
         # that is still learning: an output that never ends would otherwise end training.
-        most = 0.6 if self._scoring is not None and self._tried == len(_MEASURED_AT) else 1 / 3
-        return self.seconds - min(last + self.scoring(p), most * self.seconds)
+        maximum = 0.6 if self._scoring is not None and self._tried == len(_MEASURED_AT) else 1 / 3
+        return self.seconds - min(last + self.scoring(p), maximum * self.seconds)

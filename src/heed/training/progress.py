@@ -1,4 +1,4 @@
-"""What a run says while it trains and writes into its logs, and what can go wrong: signals, a full disk, a bad loss.
+"""Messages, logs and failures of a training run: reporters, signals, errors of the disk, losses that are not finite.
 
 `metrics.jsonl` has a line for each update and each validation; `training.log: tensorboard` writes them to
 RUN/tensorboard too. Failing to write either log never stops a run.
@@ -117,11 +117,11 @@ class NotebookReporter(Reporter):
     def __init__(self, publish: Callable[..., Any]) -> None:
         """`publish` is the method of IPython's display publisher."""
         self._publish, self._identity = publish, {"display_id": f"heed-{uuid.uuid4().hex}"}
-        self._said: list[str] = []
+        self._messages: list[str] = []
         self._moving, self._shown, self._last = "", False, -math.inf
 
     def say(self, message: str) -> None:
-        self._said.append(message)
+        self._messages.append(message)
         self._show()
 
     def update(self, message: str) -> None:
@@ -136,7 +136,7 @@ class NotebookReporter(Reporter):
             self._show()
 
     def _show(self) -> None:
-        text = lines("\n".join([*self._said, *filter(None, [self._moving])]))
+        text = lines("\n".join([*self._messages, *filter(None, [self._moving])]))
         self._publish(data={"text/plain": text}, metadata={}, transient=self._identity, update=self._shown)
         self._shown = True
 
@@ -270,7 +270,7 @@ class RisingLoss:
         """`total_steps` returns the planned updates, None until decided; `say` prints the warning."""
         self._config, self._total_steps, self._say = config, total_steps, say
         self._first: list[float] = []
-        self._mean, self._above, self._said = 0.0, 0, False
+        self._mean, self._above, self._warned = 0.0, 0, False
 
     def recall(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Read the initial loss from the log of a resumed run."""
@@ -279,7 +279,7 @@ class RisingLoss:
 
     def __call__(self, event: str, step: int, values: Mapping[str, float]) -> None:
         """Handle one event of the log."""
-        if event != "update" or self._said:
+        if event != "update" or self._warned:
             return
         if len(self._first) < _FIRST:
             self._first.append(values["loss"])
@@ -289,7 +289,7 @@ class RisingLoss:
         self._mean += (values["loss"] - (self._mean or began)) / _WINDOW
         self._above = self._above + 1 if self._mean > _ABOVE * began > 0 else 0
         if total is not None and self._above >= max(_FEWEST, _SHARE * total):
-            self._said = True
+            self._warned = True
             rate, warmup = self._config.learning_rate, self._config.warmup
             self._say(
                 f"warning: the training loss has been above its initial value ({began:.4g}) for {self._above:,} "
@@ -299,7 +299,7 @@ class RisingLoss:
             )
 
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 """Largest size of a log in bytes; a million updates take about 200 million."""
 Listener = Callable[[str, int, Mapping[str, float]], None]
 
@@ -347,9 +347,9 @@ class MetricsLog:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             # The average is computed again at every end of training.
             events = [(_event(line), line) for line in lines]
-            kept = [line for event, line in events if event and event["step"] <= step and event["event"] != "average"]
-            if kept != lines or self._path.stat().st_nlink > 1:  # lines must not reach a copy (cp -al) of the folder
-                write_whole(self._path, lambda path: path.write_text("".join(kept), encoding="utf-8"))
+            left = [line for event, line in events if event and event["step"] <= step and event["event"] != "average"]
+            if left != lines or self._path.stat().st_nlink > 1:  # lines must not reach a copy (cp -al) of the folder
+                write_whole(self._path, lambda path: path.write_text("".join(left), encoding="utf-8"))
         except (OSError, DiskError) as error:
             self._warn(error)
 
@@ -375,7 +375,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         RunError: It is not a regular file, or cannot be read.
     """
     try:
-        lines = read_bytes(path, _MOST_BYTES).decode("utf-8", errors="replace").splitlines()
+        lines = read_bytes(path, _MAX_BYTES).decode("utf-8", errors="replace").splitlines()
     except MissingFileError:
         return []
     events = [event for event in map(_event, lines) if event is not None]

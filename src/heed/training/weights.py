@@ -129,8 +129,8 @@ def matched(state: dict[str, Tensor], weights: dict[str, Tensor], where: str) ->
 def unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a state dict, each storage only once, under its first name."""
     first = {t.data_ptr(): name for name, t in reversed(state.items())}
-    kept = ((name, t) for name, t in state.items() if first[t.data_ptr()] == name or t.numel() == 0)
-    return {name: t.detach().contiguous() for name, t in kept}
+    stored = ((name, t) for name, t in state.items() if first[t.data_ptr()] == name or t.numel() == 0)
+    return {name: t.detach().contiguous() for name, t in stored}
 
 
 def average_weights(paths: list[Path]) -> dict[str, Tensor]:

@@ -31,7 +31,7 @@ from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.predictions import some_pieces
 from heed.threads import prediction_threads, threads_for
-from heed.training.checkpoint import check_own, stored_steps
+from heed.training.checkpoint import check_fingerprint, stored_steps
 from heed.training.weights import load_weights
 from heed.visible import visible
 from heed.watch.edits import Edit, EditLike, edits_of
@@ -734,6 +734,6 @@ def load_step(folder: Path, step: int, model: nn.Module, force: bool = False) ->
             "shares of the updates; packed runs have none)"
         )
     path = folder / "checkpoints" / f"step-{step}"
-    check_own(path, folders.fingerprint(folder))
+    check_fingerprint(path, folders.fingerprint(folder))
     folders.verify(path, [folders.WEIGHTS], force)
     load_weights(model, path / folders.WEIGHTS)

@@ -31,7 +31,7 @@ from heed.tasks.contracts import Batch, Draw, Head
 from heed.tasks.heads import judged_tokens
 from heed.threads import threads_for
 from heed.training.contracts import Loss
-from heed.training.device import kept_bytes
+from heed.training.device import saved_bytes
 from heed.training.processes import current
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ class Written(Head):
         if num_bytes := cached_bytes(model, positions):
             return int(num_bytes)
         few, device = sources[:8], next(model.eval().parameters()).device
-        num_bytes = kept_bytes(model, lambda: input.memory(model, few, device))
+        num_bytes = saved_bytes(model, lambda: input.memory(model, few, device))
         return round(num_bytes / int(input.positions_read(few)) * int(max(read)))
 
     # Runs -----------------------------------------------------------------------------------------------------
