@@ -12,8 +12,8 @@ from heed.data.batch import pad_rows, pad_shifted
 from heed.data.tokens import OWN
 from heed.runs.train import train_config
 from heed.tasks.contracts import Batch
+from heed.training.batches import Feed, draws
 from heed.training.cost import Cost
-from heed.training.loop import Feed, draws
 from heed.training.progress import Quiet
 from reporters import Stopper
 from resuming import translation

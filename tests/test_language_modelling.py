@@ -23,7 +23,7 @@ from heed.tasks import check_config, task_class
 from heed.tasks.heads.token_scores import TokenScores, Units, outcomes_of, score_ids, score_texts
 from heed.tasks.inputs.stream import num_tokens
 from heed.tasks.language_modelling import Trigram
-from heed.training.contracts import CarriedRows
+from heed.training.batches import CarriedRows
 from heed.training.progress import Quiet
 
 WORDS = "the a red old big cat dog man sees likes and with of house tree".split()

@@ -33,7 +33,8 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.models.base import Body
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.transfer import Parent, Started
-from heed.training.contracts import CarriedRows, Loss
+from heed.training.batches import CarriedRows
+from heed.training.contracts import Loss
 from heed.watch.looks import Shading
 
 

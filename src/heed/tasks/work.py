@@ -48,7 +48,8 @@ from heed.tasks.base.vocabulary import embedding_of
 from heed.tasks.base.writing import VALIDATED
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows
 from heed.threads import threads_for
-from heed.training.contracts import CarriedRows, Loss, Trainable
+from heed.training.batches import CarriedRows
+from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
 from heed.training.optimizer import Group
 from heed.training.processes import current

@@ -65,7 +65,7 @@ from heed.tasks.heads.token_scores import (
 from heed.tasks.inputs.stream import Stream, TokenStream
 from heed.tasks.language_modelling.look import contrast, explain, lens_reads, look_at
 from heed.tasks.work import Baselines, Looks, Task
-from heed.training.contracts import CarriedRows
+from heed.training.batches import CarriedRows
 from heed.visible import to_json
 from heed.watch.looks import Shading
 from heed.watch.maps import Axis
