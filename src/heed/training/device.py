@@ -183,7 +183,7 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
 
 def recomputed_blocks(model: nn.Module) -> list[Recomputable]:
     """The blocks that are recomputed, except those of `kept_inside`."""
-    return [block for block in _blocks(model) if block.recomputed and not block.kept]
+    return [block for block in _blocks(model) if block.recomputed and not block.is_paused]
 
 
 def _blocks(model: nn.Module) -> list[Recomputable]:
@@ -194,12 +194,12 @@ def _blocks(model: nn.Module) -> list[Recomputable]:
 def kept_inside(blocks: list[Recomputable]) -> Iterator[None]:
     """Context manager within which these blocks are not recomputed."""
     for block in blocks:
-        block.kept = True
+        block.is_paused = True
     try:
         yield
     finally:
         for block in blocks:
-            block.kept = False
+            block.is_paused = False
 
 
 _KEPT = 100 * 2**20
