@@ -409,7 +409,6 @@ class Parent:
         if (like := getattr(task.config.model, "like", None)) is None:
             return {}
         from heed.exchange.huggingface.vocabularies import starting_rows
-        from heed.tasks.inputs.pairs import language_token
 
         starting = dict[str, dict[int, list[int]]]()
         for kind, theirs in self.task.tokenizers().items():
@@ -419,6 +418,11 @@ class Parent:
                 raise ConfigError(f"model.like: {self.path} has no language {like!r}{suggest(like, names)}")
             starting[kind] = starting_rows(task.tokenizers()[kind], theirs, token)
         return starting
+
+
+def language_token(tokenizer: TextTokenizer, name: str) -> int | None:
+    """The token of a language, by its name or, as in M2M-100, between underscores; None if there is none."""
+    return tokenizer.tags.get(name, tokenizer.tags.get(f"__{name}__"))
 
 
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:

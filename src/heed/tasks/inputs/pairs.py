@@ -27,7 +27,7 @@ from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, counted, counted_are, sample_lines
-from heed.tasks.base.transfer import Parent
+from heed.tasks.base.transfer import Parent, language_token
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
 from heed.tasks.contracts import Batch, Draw, Pass, Sized, as_list
 from heed.tasks.inputs.few_pairs import (
@@ -525,11 +525,6 @@ def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     by_kind = parent.task.tokenizers()
     sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]
     return {side: by_kind.get(side) or by_kind["tokens"] for side in sides if by_kind.keys() & {side, "tokens"}}
-
-
-def language_token(tokenizer: TextTokenizer, name: str) -> int | None:
-    """The token of a language, by its name or, as in M2M-100, between underscores; None if there is none."""
-    return tokenizer.tags.get(name, tokenizer.tags.get(f"__{name}__"))
 
 
 def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:
