@@ -280,8 +280,8 @@ def _sources(task: Any, longest: int) -> tuple[list[list[int]], str]:
     if sources := [ids for ids in encoded if len(ids) <= longest]:
         return sources[:_SENTENCES], "validation sentences"
     drawn = random.Random(1)
-    known = [i for i in range(reads.vocab_size) if i not in reads.special]
-    random_ids = (drawn.choices(known, k=drawn.randint(1, min(20, longest))) for _ in range(_SENTENCES))
+    ordinary = [i for i in range(reads.vocab_size) if i not in reads.special]
+    random_ids = (drawn.choices(ordinary, k=drawn.randint(1, min(20, longest))) for _ in range(_SENTENCES))
     return [task.input.framed(ids) for ids in random_ids], "sentences of random tokens (the run's data cannot be read)"
 
 

@@ -62,8 +62,8 @@ def classes(name: str, *without: str) -> dict[HeadNames, str]:
     return {heads: f"{name}{ending}" for heads, ending in _CLASSES.items() if not heads & {*without}}
 
 
-class Wanted(NamedTuple):
-    """The model that a table of tensors is for."""
+class Layout(NamedTuple):
+    """What the tensors of a model depend on."""
 
     body: Any  # the configuration of our body
     heads: HeadNames  # of the model
@@ -88,6 +88,8 @@ class Family(Fields):
     activations: ClassVar[Mapping[str, str]] = {}
     # Fields of our model of which the family knows one value only, with that value and why.
     expresses: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+    # Fields of our model with a value that the family lacks, and why.
+    excludes: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     # By a tensor's name the head that it is of, which the file may have beside those of the class that it names.
     known_by: ClassVar[Mapping[str, str]] = {}
     head_names: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of the heads' tensors
@@ -111,7 +113,7 @@ class Family(Fields):
             raise ValueError(f"heed does not support it; supported: {', '.join(cls.activations)}")
         return cls.activations[name]
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
+    def further(self, layout: Layout) -> Sequence[Entry]:
         """Tensors that depend on the checkpoint; they replace those of `layers`."""
         return ()
 
@@ -165,16 +167,16 @@ class Family(Fields):
     def _theirs(cls) -> dict[str, str]:
         return {ours: theirs for theirs, ours in reversed([*cls.activations.items()])}
 
-    def table(self, wanted: Wanted) -> list[Entry]:
+    def table(self, layout: Layout) -> list[Entry]:
         """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""
         lines: list[Entry] = []
         for ours, theirs in self.layers.items():
             prefix = self.prefix if ours.startswith("body.") else ""
             name, form, *also = (theirs, SAME) if isinstance(theirs, str) else theirs
             lines += layer(prefix + name, ours, form, *(prefix + other for other in also))
-        by_name = {line.ours or line.theirs: line for line in (*lines, *self.further(wanted))}
-        parts = ("body", *wanted.heads)
-        depth = max(wanted.body.num_layers, getattr(wanted.body, "decoder_layers", None) or 0)
+        by_name = {line.ours or line.theirs: line for line in (*lines, *self.further(layout))}
+        parts = ("body", *layout.heads)
+        depth = max(layout.body.num_layers, getattr(layout.body, "decoder_layers", None) or 0)
         return [
             line.numbered(number)
             for names, line in by_name.items()
@@ -182,10 +184,10 @@ class Family(Fields):
             for number in range(depth if "*" in names[0] else 1)
         ]
 
-    def output(self, wanted: Wanted, ours: str) -> list[Entry]:
+    def output(self, layout: Layout, ours: str) -> list[Entry]:
         """The line of a head's output matrix, if there is such a head; it is not read where it is the table."""
-        is_there = ours.partition(".")[0] in wanted.heads
-        return [entry(self.tied_names[1], "" if wanted.tied else ours)] if is_there else []
+        is_there = ours.partition(".")[0] in layout.heads
+        return [entry(self.tied_names[1], "" if layout.tied else ours)] if is_there else []
 
     @classmethod
     def check(cls, body: Any, heads: HeadNames) -> None:
@@ -201,6 +203,9 @@ class Family(Fields):
         for name, (value, why) in cls.expresses.items():
             if (chosen := getattr(body, name)) != value:
                 raise cls.lacks(name, chosen, f"{why}; train with model.{name}={str(value).lower()}")
+        for name, (value, why) in cls.excludes.items():
+            if getattr(body, name) == value:
+                raise cls.lacks(name, value, why)
         if cls.activations and body.activation not in cls._theirs():
             names = " or ".join(cls._theirs())
             raise cls.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {names}")

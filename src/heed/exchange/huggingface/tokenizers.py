@@ -37,7 +37,7 @@ from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import Fields, optional_json
 from heed.storage.files import read_bytes, read_text
 
-WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
+WHOLE, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _FURTHER = ("additional_special_tokens", "extra_special_tokens")
 """Fields with special tokens that have no role."""
@@ -88,8 +88,8 @@ class TokenizerFolder:
             ConfigError: It is of a class that heed lacks.
         """
         self.folder = folder
-        values = optional_json(folder / CONFIG) or {}
-        self.values, self.options = values, _Options.read(folder / CONFIG, values)
+        values = optional_json(folder / TOKENIZER_CONFIG) or {}
+        self.values, self.options = values, _Options.read(folder / TOKENIZER_CONFIG, values)
         self.whole = optional_json(folder / WHOLE)
         if self.whole is not None and not isinstance(self.whole.get("model"), dict):
             raise RunError(f"{folder / WHOLE} is damaged: it has no 'model'")
@@ -106,12 +106,12 @@ class TokenizerFolder:
             self.form = usual
         decoder = values.get("added_tokens_decoder") or {}
         if not isinstance(decoder, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in decoder):
-            raise RunError(f"{folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
+            raise RunError(f"{folder / TOKENIZER_CONFIG} is damaged: added_tokens_decoder has no tokens by number")
         roles: dict[str, str | None] = {**_DEFAULTS[self.form]}
         self.further: list[str] = []
         special: dict[str | None, AddedToken] = {}
         # Of the files that name special tokens, later ones have precedence.
-        places = {folder / CONFIG: values}
+        places = {folder / TOKENIZER_CONFIG: values}
         if not decoder:
             places |= {folder / _MAP: optional_json(folder / _MAP) or {}}
         for path, fields in places.items():
@@ -135,7 +135,8 @@ class TokenizerFolder:
         """The added tokens with their ids: those of `added_tokens_decoder`, or else of the other files."""
         if decoder:
             yield from (
-                (int(i), _added(token, self.folder / CONFIG, "added_tokens_decoder")) for i, token in decoder.items()
+                (int(i), _added(token, self.folder / TOKENIZER_CONFIG, "added_tokens_decoder"))
+                for i, token in decoder.items()
             )
             return
         path, special = self.folder / "added_tokens.json", {*self.roles.values(), *self.further}
@@ -176,7 +177,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-_MOST_LOST = 0.1
+_MAX_SHARE_LOST = 0.1
 """Largest share of tokens that no merge makes: a few are added or spare."""
 _KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE"}
 
@@ -203,8 +204,8 @@ def _library(files: TokenizerFolder) -> Tokenizer:
         raise RunError(f"{path} is damaged: {error}") from None
     if not as_class:
         _check_kind(library, path)
-    known = {token.content: token for token in library.get_added_tokens_decoder().values()}
-    library.add_tokens([token for content, token in files.added.items() if known.get(content) != token])
+    present = {token.content: token for token in library.get_added_tokens_decoder().values()}
+    library.add_tokens([token for content, token in files.added.items() if present.get(content) != token])
     return library
 
 
@@ -250,8 +251,10 @@ def _merges(files: TokenizerFolder) -> dict[str, Any]:
     for path in names:
         read_bytes(path, links=True)  # the library ends the process where memory ends
     vocabulary, merges = models.BPE.read_file(*map(str, names))
-    made = {left + right for left, right in merges} | {*files.roles.values()}
-    if (lost := sum(len(token) > 1 and token not in made for token in vocabulary)) > _MOST_LOST * len(vocabulary):
+    merged = {left + right for left, right in merges} | {*files.roles.values()}
+    if (lost := sum(len(token) > 1 and token not in merged for token in vocabulary)) > _MAX_SHARE_LOST * len(
+        vocabulary
+    ):
         raise RunError(f"{names[1]}: no merge makes {lost:,} of {len(vocabulary):,} tokens; it was cut short")
     return {"vocab": vocabulary, "merges": merges}
 
@@ -280,7 +283,7 @@ def _check_kind(library: Tokenizer, path: Path) -> None:
         raise ConfigError(f"{path}: its {lacks}, which heed does not support; supported: {supported}")
 
 
-_KEPT = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space", "src_lang", "tgt_lang")
+_WRITTEN_AGAIN = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space", "src_lang", "tgt_lang")
 """Fields of tokenizer_config.json that are written again."""
 _FRAMES = {"roberta": (1, 2, 1), "xlm-roberta": (1, 2, 1), "gpt2": (0, 0, 0)}
 """Numbers of start tokens before a text, end tokens between two, and after the last, where they are not BERT's."""
@@ -330,15 +333,17 @@ def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None, tag
     """
     state = json.loads(library.to_str())
     model, in_list = state["model"], isinstance(state["model"]["vocab"], list)
-    inside = range(len(model["vocab"])) if in_list else {*model["vocab"].values()}
-    many, added = max(inside, default=-1) + 1, library.get_added_tokens_decoder()
-    size = max([many - 1, *added]) + 1 if size is None else size
-    if many > size:
-        raise ConfigError(f"the tokenizer has {many:,} tokens, but vocab_size of config.json is {size:,}")
+    ids = range(len(model["vocab"])) if in_list else {*model["vocab"].values()}
+    num_tokens, added = max(ids, default=-1) + 1, library.get_added_tokens_decoder()
+    size = max([num_tokens - 1, *added]) + 1 if size is None else size
+    if num_tokens > size:
+        raise ConfigError(f"the tokenizer has {num_tokens:,} tokens, but vocab_size of config.json is {size:,}")
     special = special_of(library, roles, size)
     hidden = {library.id_to_token(i) for i in special if i >= 0} | {roles.get("mask_token")} & {*MASKS} | {*tags}
     if not in_list:
-        model["vocab"] |= {UNUSED.format(i): i for i in range(many) if i not in inside}  # new tokens get the next ids
+        model["vocab"] |= {
+            UNUSED.format(i): i for i in range(num_tokens) if i not in ids
+        }  # new tokens get the next ids
     if model.get("type") == "BPE" and special.unknown < 0:
         model["unk_token"] = None  # it has another role
     if not in_list and model.get("unk_token") not in {None, *model["vocab"]}:
@@ -389,10 +394,10 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], tags: bool = False) 
         tokenizer = imported(library, files.roles, rows, special if tags else ())
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
-    kept = {name: value for name, value in files.values.items() if name in _KEPT}
+    fields = {name: value for name, value in files.values.items() if name in _WRITTEN_AGAIN}
     if files.further:
-        kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
-    settings: dict[str, Any] = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": kept}
+        fields["additional_special_tokens"] = [*dict.fromkeys(files.further)]
+    settings: dict[str, Any] = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": fields}
     if files.form == AS_IT_IS and files.whole is not None:
         settings["post_processor"] = files.whole.get("post_processor")
     return tokenizer, settings
@@ -433,7 +438,7 @@ def write_tokenizer(
             fields |= {theirs: normal[ours] for ours, theirs in _OF_NORMALIZER.items()}
     folder.mkdir(parents=True, exist_ok=True)
     library.save(str(folder / WHOLE))
-    write_json(folder / CONFIG, fields)
+    write_json(folder / TOKENIZER_CONFIG, fields)
     if _SAME_AS.get(settings["name"], settings["name"]) in (BERT, GPT2, ROBERTA):
         library.model.save(str(folder))  # the files that are read without tokenizer.json
 
@@ -447,8 +452,8 @@ def _trained(tokenizer: TextTokenizer) -> dict[str, Any]:
     ids = {"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end}
     ids |= {"bos_token": start, "eos_token": end, "mask_token": -1 if tokenizer.mask is None else tokenizer.mask}
     roles = {role: tokenizer.token(i) for role, i in ids.items() if i >= 0}
-    kept = {"additional_special_tokens": [*tokenizer.tags]} if tokenizer.tags else {}
-    return {"state": json.dumps(state), "name": AS_IT_IS, "roles": roles, "kept": kept}
+    fields = {"additional_special_tokens": [*tokenizer.tags]} if tokenizer.tags else {}
+    return {"state": json.dumps(state), "name": AS_IT_IS, "roles": roles, "kept": fields}
 
 
 def _frame(
@@ -460,7 +465,7 @@ def _frame(
     end = roles.get("sep_token", roles.get("eos_token"))
     if start is None or end is None or not starts + between + ends:
         return None
-    known = [(name, i) for name in sorted({start, end}) if (i := library.token_to_id(name)) is not None]
+    special = [(name, i) for name in sorted({start, end}) if (i := library.token_to_id(name)) is not None]
     first, second = [*[start] * starts, "$A"], int(family in _SEGMENTS)
     pair = [*first, *[end] * between, f"$B:{second}", *[f"{end}:{second}"] * ends]
-    return processors.TemplateProcessing(single=[*first, *[end] * ends], pair=pair, special_tokens=known)
+    return processors.TemplateProcessing(single=[*first, *[end] * ends], pair=pair, special_tokens=special)

@@ -40,7 +40,7 @@ import torch
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
 
 from heed.data.pictures.sizing import Crop, Normalisation, PictureForm, Resample, Sizing
-from heed.exchange.huggingface.family import Family, HeadNames, Line, Vocabularies, Wanted
+from heed.exchange.huggingface.family import Family, HeadNames, Layout, Line, Vocabularies
 from heed.exchange.huggingface.files import (
     SAME,
     Count,
@@ -122,8 +122,8 @@ class Vit(Family):
     def _square(cls, value: Any) -> Any:
         return value[0] if isinstance(value, list) and len(value) == 2 and value[0] == value[1] else value
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
-        body, embeddings = wanted.body, f"{self.prefix}embeddings"
+    def further(self, layout: Layout) -> Sequence[Entry]:
+        body, embeddings = layout.body, f"{self.prefix}embeddings"
         filters = flattened((body.num_channels, body.patch_size, body.patch_size))
         return [
             entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
@@ -170,11 +170,11 @@ class Deit(Vit):
     }
     head_names: ClassVar = ("cls_classifier.", "distillation_classifier.")
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
+    def further(self, layout: Layout) -> Sequence[Entry]:
         weights, biases = (" ".join(f"{head}{part}" for head in self.head_names) for part in ("weight", "bias"))
         return [
             entry("deit.embeddings.distillation_token", "body.distillation_vector", leading(2)),
-            *super().further(wanted),
+            *super().further(layout),
             entry(weights, "labels.weight", _SIDE_BY_SIDE),
             entry(biases, "labels.bias", _MEAN),
         ]
@@ -236,20 +236,20 @@ class Preprocessor(Fields):
         Raises:
             ConfigError: The fields contradict each other, or that size.
         """
-        wanted = {"height": height, "width": width}
-        size, cut = self.size or wanted, self.crop_size or wanted
+        model_size = {"height": height, "width": width}
+        size, crop_size = self.size or model_size, self.crop_size or model_size
         if self.do_center_crop and not self.do_resize:
             raise self.wrong("do_resize", "true, with do_center_crop")
         # Without either, pictures must have the model's size.
-        if self.do_resize and (cut if self.do_center_crop else size) != wanted:
+        if self.do_resize and (crop_size if self.do_center_crop else size) != model_size:
             field = "crop_size" if self.do_center_crop else "size"
-            raise self.wrong(field, f"{json.dumps(wanted)}, which is image_size in config.json")
+            raise self.wrong(field, f"{json.dumps(model_size)}, which is image_size in config.json")
         crop: Crop = "centre" if self.do_center_crop and "shortest_edge" in size else "squash"
         shorter = None
-        if self.do_center_crop and size != wanted:
-            shorter, most = min(size.values()), max(height, width)
-            if max(size.values()) != shorter or shorter < most:
-                raise self.wrong("size", f"equal height and width, at least the {most} pixels of crop_size")
+        if self.do_center_crop and size != model_size:
+            shorter, longest_side = min(size.values()), max(height, width)
+            if max(size.values()) != shorter or shorter < longest_side:
+                raise self.wrong("size", f"equal height and width, at least the {longest_side} pixels of crop_size")
         return Sizing(height, width, channels, crop, _FILTERS[self.resample], shorter)
 
     def normalisation(self) -> Normalisation:

@@ -26,10 +26,10 @@ from heed.data.tokens import BLANK, CONTINUED, Special, library_of
 from heed.data.tokens.tokenizer import BYTE, CODE, UNUSED, MappedTokenizer, TextTokenizer
 from heed.exchange.huggingface.pieces import NORMAL, cutter_of, parsed
 
-Kept = tuple[dict[str, TextTokenizer], dict[str, list[int]]]
+Trimmed = tuple[dict[str, TextTokenizer], dict[str, list[int]]]
 
 
-def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequence[str]]) -> Kept:
+def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequence[str]]) -> Trimmed:
     """Tokenizers with only the tokens that texts use, and the ids that stay, in the order of their new ids.
 
     Args:
@@ -60,8 +60,9 @@ def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequenc
 def _used_pieces(tokenizer: TextTokenizer, texts: Sequence[str]) -> set[str]:
     """The names of the library's tokens that stay."""
     library = tokenizer.library
-    rests = [tokenizer.split_code(text)[1] for text in texts] if isinstance(tokenizer, MappedTokenizer) else texts
-    encodings = library.encode_batch_fast(list(rests), add_special_tokens=False)
+    if isinstance(tokenizer, MappedTokenizer):
+        texts = [tokenizer.split_code(text)[1] for text in texts]
+    encodings = library.encode_batch_fast(list(texts), add_special_tokens=False)
     names = [str(library.id_to_token(i)) for i in set(chain.from_iterable(e.ids for e in encodings))]
     model = json.loads(library.to_str())["model"]
     vocabulary = model["vocab"]
@@ -115,9 +116,9 @@ def _state(tokenizer: TextTokenizer, ids: Sequence[int]) -> dict[str, Any]:
     else:
         model["vocab"] = {name: new[i] for name, i in model["vocab"].items() if i in new}
     if model.get("merges"):
-        prefix, known = model.get("continuing_subword_prefix") or "", model["vocab"]
+        prefix, vocabulary = model.get("continuing_subword_prefix") or "", model["vocab"]
         pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-        model["merges"] = [[a, b] for a, b in pairs if {a, b, a + b.removeprefix(prefix)} <= known.keys()]
+        model["merges"] = [[a, b] for a, b in pairs if {a, b, a + b.removeprefix(prefix)} <= vocabulary.keys()]
     state["added_tokens"] = [{**token, "id": new[token["id"]]} for token in state["added_tokens"]]
     return state | {"post_processor": None}
 
@@ -136,7 +137,7 @@ def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple
 
 
 _PIECES = 1_000
-"""Most pieces of a new language that are learned, characters among them."""
+"""Maximum number of pieces of a new language that are learned, characters among them."""
 
 
 def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence[str]) -> TextTokenizer:
@@ -144,8 +145,8 @@ def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence
     library = tokenizer.library
     merges = _new_merges(library, texts)
     pieces = [*dict.fromkeys(chain.from_iterable((*parts, piece) for piece, parts in merges))]
-    known = library.get_vocab()
-    pieces = [piece for piece in pieces if piece not in known]
+    present = library.get_vocab()
+    pieces = [piece for piece in pieces if piece not in present]
     if isinstance(tokenizer, MappedTokenizer):
         vocabulary, old = [*tokenizer.tokens], [*tokenizer.tags]
         place = 1 + max(i for i, token in enumerate(vocabulary) if token not in old and token != UNUSED.format(i))
@@ -156,8 +157,8 @@ def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence
     state: dict[str, Any] = json.loads(library.to_str())
     model, size = state["model"], library.get_vocab_size(with_added_tokens=False)
     if isinstance(model["vocab"], list):  # unigram
-        least = min(score for _, score in model["vocab"])
-        model["vocab"] += [[piece, least] for piece in pieces]
+        minimum = min(score for _, score in model["vocab"])
+        model["vocab"] += [[piece, minimum] for piece in pieces]
     else:
         model["vocab"] |= {piece: size + n for n, piece in enumerate(pieces)}
     if "merges" in model:
@@ -178,24 +179,24 @@ def _new_merges(library: Tokenizer, texts: Sequence[str]) -> list[tuple[str, tup
     if library.pre_tokenizer is not None:
         learned.pre_tokenizer = library.pre_tokenizer
     learned.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=_PIECES, show_progress=False))
-    model, known = json.loads(learned.to_str())["model"], {*library.get_vocab()}
-    new = {piece for piece in model["vocab"] if len(piece) == 1} - known
+    model, vocabulary = json.loads(learned.to_str())["model"], {*library.get_vocab()}
+    new = {piece for piece in model["vocab"] if len(piece) == 1} - vocabulary
     pieces: list[tuple[str, tuple[str, ...]]] = [(character, ()) for character in sorted(new)]
-    known |= new
+    vocabulary |= new
     if isinstance(library.model, models.BPE):
         for left, right in model["merges"]:
-            if {left, right} <= known and not new.isdisjoint(left + right):
+            if {left, right} <= vocabulary and not new.isdisjoint(left + right):
                 pieces.append((left + right, (left, right)))
-                known.add(left + right)
+                vocabulary.add(left + right)
     return pieces
 
 
 def _with_pieces(tokenizer: MappedTokenizer, pieces: Sequence[str]) -> tuple[Any, bytes]:
     """The cutting tokenizer with further pieces, less probable than all others, and its SentencePiece model."""
     model = parsed(tokenizer.origin)
-    least = min(piece.score for piece in model.pieces)
+    minimum = min(piece.score for piece in model.pieces)
     for n, piece in enumerate(pieces, start=1):
-        model.pieces.add(piece=piece, score=least - n, type=NORMAL)
+        model.pieces.add(piece=piece, score=minimum - n, type=NORMAL)
     return cutter_of(model), model.SerializeToString()
 
 
@@ -207,10 +208,10 @@ def starting_rows(tokenizer: TextTokenizer, parent: TextTokenizer, like: int | N
         parent: Without them.
         like: The row that new tags start as; None for the mean of all tags.
     """
-    known, tags = {*parent.tokens}, {*tokenizer.tags.values()}
+    parent_tokens, tags = {*parent.tokens}, {*tokenizer.tags.values()}
     rows = dict[int, list[int]]()
     for i, token in enumerate(tokenizer.tokens):
-        if token not in known:
+        if token not in parent_tokens:
             parts = [part for part in parent.encode(token.replace(BLANK, " ")).ids if part != parent.special.unknown]
             if parts and parent.token(parts[0]) == BLANK != token[:1]:  # a space that the tokenizer puts before texts
                 del parts[0]
