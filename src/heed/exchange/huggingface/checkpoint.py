@@ -101,9 +101,9 @@ class Checkpoint:
         lines = []
         for tokenizer in self.tokenizers.values():
             if rows := _without_token(tokenizer):
-                shown = f"{', '.join(map(str, rows[:_SHOWN]))}{', ...' if len(rows) > _SHOWN else ''}"
+                listed = f"{', '.join(map(str, rows[:_SHOWN]))}{', ...' if len(rows) > _SHOWN else ''}"
                 lines.append(
-                    f"{len(rows):,} of {tokenizer.vocab_size:,} rows of the embedding have no token ({shown}): the "
+                    f"{len(rows):,} of {tokenizer.vocab_size:,} rows of the embedding have no token ({listed}): the "
                     "vocabulary is shorter, or names a token twice"
                 )
         return tuple(dict.fromkeys(lines))
@@ -129,9 +129,9 @@ class Checkpoint:
         Raises:
             ConfigError: The numbers have gaps.
         """
-        if (named := self.family.id2label) is None:
+        if (id2label := self.family.id2label) is None:
             return [f"LABEL_{i}" for i in range(self.family.num_labels)]
-        labels = {int(i): str(name) for i, name in named.items()}
+        labels = {int(i): str(name) for i, name in id2label.items()}
         if sorted(labels) != list(range(len(labels))):
             raise self.family.wrong("id2label", f"a name for each number from 0 to {len(labels) - 1}")
         names: dict[str, None] = {}

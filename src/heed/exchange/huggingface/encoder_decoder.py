@@ -65,7 +65,13 @@ from heed.exchange.huggingface.files import (
     zeros,
 )
 from heed.exchange.huggingface.pieces import check_ids, mapped_tokenizer
-from heed.exchange.huggingface.tokenizers import TOKENIZER_CONFIG, WHOLE, read_tokenizer, write_json, write_tokenizer
+from heed.exchange.huggingface.tokenizers import (
+    TOKENIZER_CONFIG,
+    TOKENIZER_JSON,
+    read_tokenizer,
+    write_json,
+    write_tokenizer,
+)
 from heed.models.transformer import TransformerConfig
 from heed.storage.files import shown
 
@@ -235,21 +241,21 @@ def _read_pair(folder: Path, config: Marian) -> dict[str, TextTokenizer]:
     return tokenizers
 
 
-def _read_whole(folder: Path, config: Marian) -> dict[str, TextTokenizer]:
-    """What `_write_whole` wrote."""
+def _read_tokenizer_json(folder: Path, config: Marian) -> dict[str, TextTokenizer]:
+    """What `_write_tokenizer_json` wrote."""
     target = folder / TARGET_FOLDER if (folder / TARGET_FOLDER).is_dir() else folder
     tokenizers: dict[str, TextTokenizer] = {}
     for side, place in (("source", folder), ("target", target)):
-        state = {**read_json(place / WHOLE), "post_processor": None}
+        state = {**read_json(place / TOKENIZER_JSON), "post_processor": None}
         try:
             tokenizers[side] = TextTokenizer(library_of(state))
         except Exception as error:  # the library has no narrower one
-            raise RunError(f"{place / WHOLE} is not a tokenizer: {error}") from None
+            raise RunError(f"{place / TOKENIZER_JSON} is not a tokenizer: {error}") from None
     if (config.pad_token_id, config.decoder_start_token_id, config.eos_token_id) != (OWN.padding, OWN.start, OWN.end):
         raise config.wrong(
             "decoder_start_token_id",
             f"{OWN.start}, with pad_token_id {OWN.padding} and eos_token_id {OWN.end}: heed reads a Marian checkpoint "
-            f"with {WHOLE} only if heed wrote it",
+            f"with {TOKENIZER_JSON} only if heed wrote it",
         )
     return tokenizers
 
@@ -266,7 +272,7 @@ def _write_pair(source: MappedTokenizer, target: MappedTokenizer, folder: Path) 
     write_json(folder / TOKENIZER_CONFIG, options | named)
 
 
-def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
+def _write_tokenizer_json(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
     """Write the files of one side, with the start and end tokens that `frame` adds to each text."""
     if isinstance(tokenizer, MappedTokenizer):
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
@@ -295,8 +301,8 @@ class Marian(EncoderDecoder):
     source_frame: Literal["none", "end", "both"] = "end"  # ours: what stands around a source; the tokenizer adds it
 
     def tokenizers(self, folder: Path) -> Vocabularies:
-        whole = os.path.lexists(folder / WHOLE) and not os.path.lexists(folder / _IDS)
-        read = (_read_whole if whole else _read_pair)(folder, self)
+        is_library = os.path.lexists(folder / TOKENIZER_JSON) and not os.path.lexists(folder / _IDS)
+        read = (_read_tokenizer_json if is_library else _read_pair)(folder, self)
         return {side: (tokenizer, {}) for side, tokenizer in read.items()}
 
     @classmethod
@@ -307,10 +313,10 @@ class Marian(EncoderDecoder):
             if frame != "end":
                 raise ConfigError(f"marian cannot express model.source_frame={frame}: its tokenizer ends each source")
             return _write_pair(source, target, folder)
-        _write_whole(source, folder, frame)
+        _write_tokenizer_json(source, folder, frame)
         if source.text != target.text:
             (folder / TARGET_FOLDER).mkdir()
-            _write_whole(target, folder / TARGET_FOLDER, "end")
+            _write_tokenizer_json(target, folder / TARGET_FOLDER, "end")
 
 
 class _OneVocabulary(EncoderDecoder):
@@ -424,7 +430,7 @@ class M2M100(_OneVocabulary):
                 f"{folder / TOKENIZER_CONFIG}: legacy_behaviour is true, so that texts are read as X </s> lang; heed "
                 "reads them as lang X </s>, as the model was trained"
             )
-        if not os.path.lexists(folder / WHOLE) and os.path.lexists(folder / _IDS):
+        if not os.path.lexists(folder / TOKENIZER_JSON) and os.path.lexists(folder / _IDS):
             return dict.fromkeys(("source", "target"), (self._read_mapped(folder, options), {}))
         tokenizer, files = read_tokenizer(folder, self._values, tags=True)
         return dict.fromkeys(("source", "target"), (self._started(tokenizer), files))

@@ -74,7 +74,7 @@ Side = Annotated[int, Field(ge=1, le=10_000)]
 """Pixels of a side."""
 
 
-def _both(value: Any) -> Any:
+def _height_and_width(value: Any) -> Any:
     return [value, value] if type(value) is int else value
 
 
@@ -113,7 +113,9 @@ class Vit(Family):
     attention_dropout: Share = Field(0.0, alias="attention_probs_dropout_prob")
     patch_size: Side = 16
     num_channels: Literal[1, 3] = 3
-    image_size: Annotated[list[Side], Field(min_length=2, max_length=2), BeforeValidator(_both)] = Field([224, 224])
+    image_size: Annotated[list[Side], Field(min_length=2, max_length=2), BeforeValidator(_height_and_width)] = Field(
+        [224, 224]
+    )
     qkv_bias: Literal[True] = True
     hidden_act: Literal["gelu"] = "gelu"
 

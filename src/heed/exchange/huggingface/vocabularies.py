@@ -39,12 +39,12 @@ def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequenc
     groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for role, tokenizer in tokenizers.items():
         groups[tuple(tokenizer.tokens)].append(role)
-    smaller, places = dict[str, TextTokenizer](), dict[str, list[int]]()
+    smaller, retained = dict[str, TextTokenizer](), dict[str, list[int]]()
     for tokens, roles in groups.items():
         pieces = {role: _used_pieces(tokenizers[role], texts[role]) for role in roles}
         ids = sorted(set().union(*(_used_ids(tokenizers[role], texts[role], pieces[role]) for role in roles)))
         for role in roles:
-            places[role] = ids
+            retained[role] = ids
             tokenizer = tokenizers[role]
             special = Special(*(-1 if i < 0 else ids.index(i) for i in tokenizer.special))
             if isinstance(tokenizer, MappedTokenizer):
@@ -54,7 +54,7 @@ def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequenc
                 smaller[role] = MappedTokenizer(cutter, vocabulary, origin, tags, special, codes)
             else:
                 smaller[role] = TextTokenizer(library_of(_state(tokenizer, ids)), special, len(ids))
-    return smaller, places
+    return smaller, retained
 
 
 def _used_pieces(tokenizer: TextTokenizer, texts: Sequence[str]) -> set[str]:
@@ -87,12 +87,12 @@ def _with_parts(names: Iterable[str], merges: Iterable[Any], prefix: str) -> set
     for merge in merges:
         left, right = merge.split(" ") if isinstance(merge, str) else merge
         parts[left + right.removeprefix(prefix)] += [left, right]
-    stay, waiting = set[str](), [*names]
+    closed, waiting = set[str](), [*names]
     while waiting:
-        if (name := waiting.pop()) not in stay:
-            stay.add(name)
+        if (name := waiting.pop()) not in closed:
+            closed.add(name)
             waiting += parts[name]
-    return stay
+    return closed
 
 
 def _used_ids(tokenizer: TextTokenizer, texts: Sequence[str], pieces: Collection[str]) -> set[int]:
@@ -127,9 +127,9 @@ def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple
     """The cutting tokenizer with only some pieces, and its SentencePiece model, if it was made from one."""
     if tokenizer.origin:
         model = parsed(tokenizer.origin)
-        stay = [piece for piece in model.pieces if piece.type != NORMAL or piece.piece in names]
+        retained = [piece for piece in model.pieces if piece.type != NORMAL or piece.piece in names]
         del model.pieces[:]
-        model.pieces.extend(stay)
+        model.pieces.extend(retained)
         return cutter_of(model), model.SerializeToString()
     library = tokenizer.library
     ids = [i for i in range(library.get_vocab_size()) if library.id_to_token(i) in names]
