@@ -1,7 +1,7 @@
 """A checkpoint of the Hugging Face Hub: finding its folder, opening it, and its origin in an imported run.
 
 `huggingface.json` of a run folder records the checkpoint from which the run, or its parent, was imported: the family,
-the fields of the checkpoint's `config.json`, and by role what the tokenizer files said, with a digest of its tokens.
+the fields of the checkpoint's `config.json`, and by role the contents of the tokenizer files and a digest of the tokens.
 An export writes the same tokenizer files if the tokens are still the imported ones.
 """
 
@@ -142,7 +142,7 @@ class Checkpoint:
 
 
 _REFUSED = {"mbart": ", whose texts are read as X </s> lang, which heed does not support"}
-"""Families that are taken for supported ones, and why they are not."""
+"""Families that look like supported ones, and why they are not."""
 
 
 def _without_token(tokenizer: TextTokenizer) -> list[int]:
@@ -210,7 +210,7 @@ class Origin:
         write_whole(folder / ORIGIN, lambda part: part.write_text(text, encoding="utf-8"))
 
     def files_of(self, tokenizer: TextTokenizer) -> Mapping[str, Any] | None:
-        """What the files of a tokenizer said; None if its tokens are not the imported ones."""
+        """The contents of a tokenizer's files; None if its tokens are not the imported ones."""
         tokens = digest(tokenizer)
         return next((v["files"] for v in self.vocabularies.values() if v["tokens"] == tokens), None)
 

@@ -86,19 +86,19 @@ _OUTPUT, _BIAS = "lm_head.weight", "final_logits_bias"
 
 
 def _permuted(axis: int) -> Transform:
-    """An axis of width d_model: all sines before all cosines there, both in turn here; a bias has no axis 1."""
+    """Reorder an axis of width d_model: theirs has sines before cosines, ours alternates; a bias has no axis 1."""
 
-    def moved(tensor: Tensor, back: bool) -> Tensor:
+    def reordered(tensor: Tensor, inverse: bool) -> Tensor:
         if tensor.is_meta or tensor.dim() <= axis:
             return tensor
-        places = alternating(tensor.shape[axis])
-        return tensor.index_select(axis, places.argsort() if back else places)
+        order = alternating(tensor.shape[axis])
+        return tensor.index_select(axis, order.argsort() if inverse else order)
 
-    return each(lambda theirs: moved(theirs, back=False), lambda ours: moved(ours, back=True))
+    return each(lambda theirs: reordered(theirs, inverse=False), lambda ours: reordered(ours, inverse=True))
 
 
 def alternating(d: int) -> Tensor:
-    """Their place of each of ours: sine i is at 2i, cosine i at 2i + 1."""
+    """The index in their order of each dimension of ours, where sine i is at 2i and cosine i at 2i + 1."""
     place = torch.arange(d)
     return torch.where(place % 2 == 0, place // 2, (d + 1) // 2 + place // 2)
 
@@ -179,7 +179,7 @@ class EncoderDecoder(Family):
 
     def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
         tied = self.tied(files)
-        # Where nothing is tied, a checkpoint that has tables of both sides uses them.
+        # Without tying, a checkpoint that has a table for each side uses these.
         has_one_table = tied or (_TABLE in files and not (_SOURCE in files and _TARGET in files))
         return {"shared_embeddings": self.shared_embeddings and has_one_table, "tied_output": tied}
 
@@ -227,7 +227,7 @@ def _read_pair(folder: Path, config: Marian) -> dict[str, TextTokenizer]:
         path = folder / (_TARGET_IDS if has_own_ids else _IDS)
         ids = read_json(path)
         check_ids(ids, path, size, (names["unk_token"], names["eos_token"]))
-        # Ids by name, and by config.json what it names, which is of the target where each side has a vocabulary.
+        # Ids by name; those of config.json have precedence, and with two tables are of the target only.
         padding, end, start = ids.get(names["pad_token"]), ids[names["eos_token"]], None
         if has_own_ids or not separate:
             padding = padding if config.pad_token_id is None else config.pad_token_id
@@ -298,7 +298,7 @@ class Marian(EncoderDecoder):
     ignored: ClassVar = (r"embed_positions\.weight$",)
     reads: ClassVar = _READS
 
-    source_frame: Literal["none", "end", "both"] = "end"  # ours: what stands around a source; the tokenizer adds it
+    source_frame: Literal["none", "end", "both"] = "end"  # our field, not theirs: the tokenizer adds these tokens
 
     def tokenizers(self, folder: Path) -> Vocabularies:
         is_library = os.path.lexists(folder / TOKENIZER_JSON) and not os.path.lexists(folder / _IDS)

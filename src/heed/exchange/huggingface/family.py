@@ -52,7 +52,7 @@ _USUAL = {
     "decoder_heads": "num_heads",
     "decoder_d_ff": "d_ff",
 }
-"""Fields of our models that are as another one if they are null."""
+"""Fields of our models that default, where they are null, to the value of another field."""
 ONE_LABEL, SEVERAL = "single_label_classification", "multi_label_classification"
 """Values of `problem_type`."""
 
@@ -86,11 +86,11 @@ class Family(Fields):
     tied_names: ClassVar[tuple[str, str]] = ("", "")
     # Their activations and ours, of a family with the field `activation`.
     activations: ClassVar[Mapping[str, str]] = {}
-    # Fields of our model of which the family knows one value only, with that value and why.
+    # Fields of our model that the family has with one value only; the value and the reason.
     expresses: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    # Fields of our model with a value that the family lacks, and why.
+    # Values of fields of our model that the family cannot express; the value and the reason.
     excludes: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    # By a tensor's name the head that it is of, which the file may have beside those of the class that it names.
+    # Tensors that show that a checkpoint has a further head, besides those of the class named in config.json.
     known_by: ClassVar[Mapping[str, str]] = {}
     head_names: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of the heads' tensors
     label_bias: ClassVar[bool] = True  # True if the output layer for a text's label has a bias
@@ -185,7 +185,7 @@ class Family(Fields):
         ]
 
     def output(self, layout: Layout, ours: str) -> list[Entry]:
-        """The line of a head's output matrix, if there is such a head; it is not read where it is the table."""
+        """The entry of a head's output matrix, if the model has the head; a tied matrix is not read."""
         is_there = ours.partition(".")[0] in layout.heads
         return [entry(self.tied_names[1], "" if layout.tied else ours)] if is_there else []
 

@@ -104,7 +104,7 @@ class Transform:
 
 
 def each(to_ours: Callable[[Tensor], Tensor], to_theirs: Callable[[Tensor], Tensor]) -> Transform:
-    """The conversion of each tensor by itself."""
+    """A transform that converts each tensor separately."""
     return Transform(lambda theirs: list(map(to_ours, theirs)), lambda ours: list(map(to_theirs, ours)))
 
 

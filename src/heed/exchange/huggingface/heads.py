@@ -37,12 +37,12 @@ class Exportable:
     label_bias: bool | None = None  # True if the layer over the labels of a text has a bias; None without this layer
     settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of config.json, such as `id2label`
     notes: tuple[str, ...] = ()  # notes for a reader of the checkpoint
-    left: frozenset[str] = frozenset()  # parts of the model that a checkpoint cannot contain; a note says so
+    omitted: frozenset[str] = frozenset()  # parts of the model that a checkpoint cannot contain; a note says so
     files: Mapping[str, Any] = field(default_factory=dict)  # further JSON files, by name
 
     def exported_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of the run's model that a checkpoint contains, by name."""
-        return {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] not in self.left}
+        return {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] not in self.omitted}
 
 
 class Heads:
@@ -225,7 +225,7 @@ class Picture(Heads):
         fields, notes = preprocessor_of(run.input.form)
         common = {"notes": notes, "files": {PREPROCESSOR: fields}}
         if not run.head.labels:
-            return {**common, "heads": frozenset(), "left": frozenset({"output"})}
+            return {**common, "heads": frozenset(), "omitted": frozenset({"output"})}
         settings = {**_labelled(run.head.labels), "problem_type": ONE_LABEL}
         return {**common, "heads": frozenset({"labels"}), "label_bias": True, "settings": settings}
 
@@ -252,12 +252,12 @@ class Masked(Heads):
         heads = frozenset(name for name, field in _MASKED.items() if getattr(head, field))
         if head.pooling == "last" or "order" not in heads:
             return {"heads": heads, "tied": head.tied_output}
-        left = frozenset({"order"})
+        omitted = frozenset({"order"})
         note = (
             f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), but in "
             "checkpoints this head reads [CLS]"
         )
-        return {"heads": heads - left, "tied": head.tied_output, "notes": (note,), "left": left}
+        return {"heads": heads - omitted, "tied": head.tied_output, "notes": (note,), "omitted": omitted}
 
 
 class NextToken(Heads):

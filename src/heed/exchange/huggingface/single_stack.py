@@ -77,7 +77,7 @@ class _Encoder(Family):
         return self.pooler
 
     def further(self, layout: Layout) -> Sequence[Entry]:
-        # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
+        # With a tied matrix, the bias is a parameter of the head, otherwise of the head's output layer (`decoder`).
         names = (f"{self.head_of_words}.bias", f"{self.head_of_words}.decoder.bias")
         name, other = names if layout.tied else reversed(names)
         bias = entry(name, "words.output.bias", also=other, copied=not layout.tied)

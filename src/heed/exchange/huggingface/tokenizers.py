@@ -159,7 +159,8 @@ def missing(folder: Path) -> RunError:
     """The error for a folder without the files of a tokenizer."""
     return RunError(
         f"{folder} has no tokenizer that heed reads: neither {TOKENIZER_JSON}, nor vocab.txt, nor vocab.json with "
-        "merges.txt; the library transformers makes it from this folder or from the checkpoint that it was trained from: "
+        "merges.txt; the library transformers makes it from this folder or from the checkpoint that it was trained "
+        "from: "
         f"AutoTokenizer.from_pretrained(FOLDER).save_pretrained({str(folder)!r})"
     )
 
@@ -290,9 +291,9 @@ _WRITTEN_AGAIN = ("model_max_length", "clean_up_tokenization_spaces", "add_prefi
 _FRAMES = {"roberta": (1, 2, 1), "xlm-roberta": (1, 2, 1), "gpt2": (0, 0, 0)}
 """Numbers of start tokens before a text, end tokens between two, and after the last, where they are not BERT's."""
 _OF_PAIRS = {"split_special_tokens": True, "clean_up_tokenization_spaces": False}
-"""Fields of a translator's tokenizers: a text that says "</s>" does not end there, and outputs keep their spaces."""
+"""Fields of a translator's tokenizers: "</s>" in a text is not the end token, and outputs keep their spaces."""
 _SEGMENTS = ("bert",)
-"""Families that are told which of two texts a token is of."""
+"""Families that read `token_type_ids`: the segment, 0 or 1, of each token of a pair of texts."""
 
 
 _ENDS, _STARTS, _PADDING, _UNKNOWN = (
@@ -301,7 +302,7 @@ _ENDS, _STARTS, _PADDING, _UNKNOWN = (
     ("pad_token",),
     ("unk_token",),
 )
-"""Their roles for our special tokens; the first existing one is used."""
+"""Their roles for each of our special tokens; the first role that has a token is used."""
 
 
 def special_of(library: Tokenizer, roles: Mapping[str, str], size: int) -> Special:
@@ -358,7 +359,7 @@ def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None, tag
         names_regex = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names)
         step = {"type": "Split", "pattern": {"Regex": names_regex}, "behavior": "MergedWithPrevious", "invert": False}
         state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*_steps(state["pre_tokenizer"]), step]}
-    if isinstance(library.decoder, decoders.ByteLevel):  # as `TextTokenizer.spaces_words` wants it
+    if isinstance(library.decoder, decoders.ByteLevel):  # `TextTokenizer.spaces_words` expects a sequence
         state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": _steps(state["pre_tokenizer"])}
     state |= {"truncation": None, "padding": None, "post_processor": None}
     return TextTokenizer(Tokenizer.from_str(json.dumps(state)), special, size)

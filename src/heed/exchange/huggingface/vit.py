@@ -1,6 +1,6 @@
 """ViT: checkpoints of `vit`, and of `deit` with a distillation token.
 
-| here | in the checkpoint | |
+| ours | in the checkpoint | |
 |---|---|---|
 | class_vector | embeddings.cls_token | a vector; theirs has two axes of length 1 before it |
 | positions.table.weight | embeddings.position_embeddings | one row for the class token, then the patches row by row |
@@ -14,9 +14,9 @@ A DeiT has `embeddings.distillation_token` (distillation_vector) and two heads, 
 layer over both tokens' states side by side, `[W_class W_distillation] / 2`. Exports have its bias in both heads, of
 which the checkpoint's were two.
 
-`preprocessor_config.json` says how a checkpoint wants pictures, here a `PictureForm`:
+`preprocessor_config.json` describes the preprocessing of pictures, our `PictureForm`:
 
-| there | here |
+| theirs | ours |
 |---|---|
 | `size: {height, width}`, or one number | `Sizing`, crop `squash`: scaled to that size, proportions lost |
 | `size: {shortest_edge}` and `crop_size` | crop `centre`, `shorter`: the shorter side scaled, the middle cut out |
@@ -25,8 +25,8 @@ which the checkpoint's were two.
 | `image_mean`, `image_std` | `Normalisation`, of pixels from 0 to 1 |
 | `rescale_factor` | in the normalisation, where it is not 1/255 |
 
-Pictures are read as grey or as red, green and blue, as the model wants them, whatever `do_convert_rgb` says, and turned
-as their EXIF data says, which `transformers` leaves to the caller.
+Pictures are read as grey or RGB according to the model's channels, whatever `do_convert_rgb` is, and rotated according
+to their EXIF data, which `transformers` leaves to the caller.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class Preprocessor(Fields):
 
 
 def read_form(folder: Path, config: Any) -> PictureForm:
-    """How a checkpoint wants pictures; where it does not say, as `ViTImageProcessor` has them by default.
+    """The preprocessing of a checkpoint's pictures; missing fields have the defaults of `ViTImageProcessor`.
 
     Args:
         folder: The checkpoint.

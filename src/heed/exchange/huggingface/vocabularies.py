@@ -6,8 +6,9 @@ merge stays from which a token that stays can be built, since the steps of a mer
 the least probable token stays too, which sets the price of unknown characters. Other texts are cut into more tokens.
 
 **A new language.** Its own token comes last. Characters that the vocabulary lacks, and pieces with such a character,
-are put before added tokens, so that texts of other languages are cut as before. A new row starts as the mean of those
-into which the old tokenizer cuts the piece, or of all, and that of the language as the row of another language.
+are put before added tokens, so that texts of other languages are cut as before. The new row of a piece starts as the
+mean of the rows of the tokens into which the old tokenizer cuts it, or of all rows if there are none; the row of the
+language's token starts as that of another language.
 
 Source: Abdaoui et al. 2020 (arXiv:2010.05609), which keep the tokens of a language; the rule for merges is ours.
 """
