@@ -1,8 +1,8 @@
 """A checkpoint of the Hugging Face Hub: finding its folder, opening it, and its origin in an imported run.
 
 `huggingface.json` of a run folder records the checkpoint from which the run, or its parent, was imported: the family,
-the fields of the checkpoint's `config.json`, and by role the contents of the tokenizer files and a digest of the tokens.
-An export writes the same tokenizer files if the tokens are still the imported ones.
+the fields of the checkpoint's `config.json`, and by role the contents of the tokenizer files and a digest of the
+tokens. An export writes the same tokenizer files if the tokens are still the imported ones.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class Checkpoint:
         if family.architecture is None:
             classes = " or ".join(dict.fromkeys(family.architectures.values()))
             raise ConfigError(f'{path} lacks "architectures", the class of its model; write a list with it: {classes}')
+        if (expected := family.refused.get(family.architecture[0])) is not None:
+            raise family.wrong("architectures", expected)
         opened = cls(folder, values, family, family.architecture[0], files, family.tokenizers(folder))
         for tokenizer in opened.tokenizers.values():
             if len(without := _without_token(tokenizer)) > _MAX_SHARE_WITHOUT * tokenizer.vocab_size:

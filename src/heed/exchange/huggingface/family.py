@@ -78,6 +78,8 @@ class Family(Fields):
     config_class: ClassVar[type[ModelConfig]]  # its configuration
     prefix: ClassVar[str]  # of the names of the body's tensors in a model with a head, such as "bert."
     architectures: ClassVar[Mapping[HeadNames, str]]  # by the heads the class that has them
+    # Further classes that are not supported, each with the one to import instead and the reason.
+    refused: ClassVar[Mapping[str, str]] = {}
     # Our layers, of the body ("body.*") and the heads ("labels.*"), and theirs, those of the body without the prefix,
     # perhaps with a transform and an alternative name; `*` is the number of a block. A tensor that our model lacks (a
     # bias) does not count.

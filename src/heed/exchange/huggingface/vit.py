@@ -165,6 +165,10 @@ class Deit(Vit):
         frozenset({"labels"}): "DeiTForImageClassificationWithTeacher",
         frozenset(): "DeiTModel",
     }
+    refused: ClassVar = {
+        "DeiTForImageClassification": "DeiTForImageClassificationWithTeacher: with one head and a distillation token "
+        "that it does not read, a checkpoint is not supported; import one with both heads, or one of model_type vit"
+    }
     layers: ClassVar = _LAYERS
     expresses: ClassVar = {
         **Vit.expresses,
@@ -180,15 +184,6 @@ class Deit(Vit):
             entry(weights, "labels.weight", _SIDE_BY_SIDE),
             entry(biases, "labels.bias", _MEAN),
         ]
-
-    def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
-        if "classifier.weight" in files:
-            raise self.wrong(
-                "architectures",
-                "DeiTForImageClassificationWithTeacher: with one head and a distillation token that it does not read, "
-                "a checkpoint is not supported; import one with both heads, or one of model_type vit",
-            )
-        return super().derived(files, heads)
 
 
 PREPROCESSOR = "preprocessor_config.json"
