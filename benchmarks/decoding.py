@@ -97,11 +97,11 @@ def with_marian() -> Search:
 def with_ctranslate2(model: Transformer, threads: int, quantization: str) -> Search:
     import ctranslate2
 
-    from heed.exchange.ctranslate2 import vocabulary, write_model
+    from heed.exchange.ctranslate2 import write_model
 
     words = " ".join(f"w{n}" for n in range(VOCABULARY - 4))
     tokenizer = TextTokenizer.train([words], TokenizerConfig(kind="word", vocab_size=VOCABULARY, min_count=1))
-    names = vocabulary(tokenizer)
+    names = tokenizer.tokens
     with tempfile.TemporaryDirectory() as folder:
         write_model(model, tokenizer, tokenizer, Path(folder), quantization, 256)
         translator = ctranslate2.Translator(folder, intra_threads=threads)

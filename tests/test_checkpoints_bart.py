@@ -15,7 +15,7 @@ from contract import collate_pairs
 from heed.data.batch import TokenPair
 from heed.data.examples import Pair
 from heed.errors import ConfigError
-from heed.exchange.huggingface.bart import _LANGUAGES, M2M100
+from heed.exchange.huggingface.encoder_decoder import _LANGUAGES, M2M100
 from heed.runs.checkpoints import import_checkpoint
 from heed.watch.trace import trace
 

@@ -15,7 +15,7 @@ from contract import collate_pairs
 from heed.data.batch import TokenPair
 from heed.data.tokens import START
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.marian import alternating
+from heed.exchange.huggingface.encoder_decoder import alternating
 from heed.runs.checkpoints import import_checkpoint
 from heed.watch.trace import trace
 

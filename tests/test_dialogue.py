@@ -146,7 +146,7 @@ def test_a_reference_scores_the_same_whatever_shares_its_batch(folder, model, hi
 
 def test_responses_of_one_speaker(folder):
     task = prepared(folder, "hred", respond="bot")
-    assert task.input.speakers.known == ("ask", "bot")  # who begins comes first
+    assert task.input.speakers.named == ("ask", "bot")  # who begins comes first
     one = task.splits.examples["test"][0]
     assert task.input.responses(one) == [n for n in range(1, len(one.turns)) if one.speakers[n] == "bot"]
     with pytest.raises(ConfigError, match=r"data.respond is 'bott', .* are ask, bot; did you mean 'bot'"):

@@ -10,7 +10,7 @@ import pytest
 import marian
 from heed.data.tokens.tokenizer import MappedTokenizer, TextTokenizer, extended
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.marian import Marian
+from heed.exchange.huggingface.encoder_decoder import Marian
 from heed.exchange.huggingface.pieces import cutter_of, read_pieces
 
 spm = pytest.importorskip("sentencepiece")

@@ -61,11 +61,6 @@ def need_ctranslate2() -> Any:
     return ctranslate2
 
 
-def vocabulary(tokenizer: TextTokenizer) -> list[str]:
-    """Each token's text by its number."""
-    return [tokenizer.token(i) for i in range(tokenizer.vocab_size)]
-
-
 def write_model(
     model: Transformer,
     source: TextTokenizer,
@@ -91,29 +86,29 @@ def write_model(
     c = model.config
     assert model.source_embedding.num_embeddings == source.vocab_size
     num_positions = c.max_length if c.positions == "learned" else num_positions
-    places = torch.arange(num_positions).unsqueeze(0)
-    both = {
+    positions = torch.arange(num_positions).unsqueeze(0)
+    options = {
         "pre_norm": c.norm == "pre",
         "activation": getattr(Activation, _ACTIVATIONS[c.activation]),
         "layernorm_embedding": c.normalized_embeddings,
     }
     spec = TransformerSpec(
-        TransformerEncoderSpec(len(model.encoder), c.num_heads, **both),
-        TransformerDecoderSpec(len(model.decoder), c.decoder_heads or c.num_heads, **both),
+        TransformerEncoderSpec(len(model.encoder), c.num_heads, **options),
+        TransformerDecoderSpec(len(model.decoder), c.decoder_heads or c.num_heads, **options),
     )
     sides: tuple[tuple[Any, Any, Literal["source", "target"], str], ...] = (
         (spec.encoder, spec.encoder.embeddings[0], "source", "encoder"),
         (spec.decoder, spec.decoder.embeddings, "target", "decoder"),
     )
-    for to, table, side, stack in sides:
+    for side_spec, table, side, stack in sides:
         table.weight = getattr(model, f"{side}_embedding").weight.detach().clone()
-        to.scale_embeddings = c.scaled_embeddings  # by sqrt(d_model)
-        to.position_encodings.encodings = model.positions_of(side)(places).detach()[0]
+        side_spec.scale_embeddings = c.scaled_embeddings  # by sqrt(d_model)
+        side_spec.position_encodings.encodings = model.positions_of(side)(positions).detach()[0]
         if c.normalized_embeddings:
-            _norm(to.layernorm_embedding, getattr(model, f"{side}_embedding_norm"))
+            _norm(side_spec.layernorm_embedding, getattr(model, f"{side}_embedding_norm"))
         if c.norm == "pre":
-            _norm(to.layer_norm, getattr(model, f"{stack}_norm"))
-        for part, block in zip(to.layer, getattr(model, stack), strict=True):
+            _norm(side_spec.layer_norm, getattr(model, f"{stack}_norm"))
+        for part, block in zip(side_spec.layer, getattr(model, stack), strict=True):
             _attention(part.self_attention, block.attention, block.around_attention)
             if stack == "decoder":
                 _attention(part.attention, block.cross, block.around_cross, cross=True)
@@ -123,8 +118,8 @@ def write_model(
     assert isinstance(model.output, nn.Linear)
     _linear(spec.decoder.projection, model.output)
 
-    spec.register_source_vocabulary(vocabulary(source))
-    spec.register_target_vocabulary(vocabulary(target))
+    spec.register_source_vocabulary(source.tokens)
+    spec.register_target_vocabulary(target.tokens)
     # Sources already have the tokens around them: none is added.
     spec.config.add_source_bos = spec.config.add_source_eos = False
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = map(target.token, target.special[1:])
@@ -150,8 +145,8 @@ def _norm(spec: Any, norm: nn.Module) -> None:
 def _attention(spec: Any, attention: MultiHeadAttention, around: Residual, cross: bool = False) -> None:
     query, key_value = [attention.w_query], [attention.w_key, attention.w_value]
     inputs = [query, key_value] if cross else [[*query, *key_value]]
-    for to, layers in zip(spec.linear, [*inputs, [attention.w_out]], strict=True):
-        _linear(to, *layers)
+    for linear, layers in zip(spec.linear, [*inputs, [attention.w_out]], strict=True):
+        _linear(linear, *layers)
     _norm(spec.layer_norm, around.norm)
 
 
@@ -170,7 +165,7 @@ class CTranslate2Writer:
     def __init__(self, folder: Path, source: TextTokenizer, target: TextTokenizer, num_positions: int) -> None:
         library = need_ctranslate2()
         self._translator = library.Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
-        self._source, self._target = vocabulary(source), vocabulary(target)
+        self._source, self._target = source.tokens, target.tokens
         self._numbers = {token: i for i, token in enumerate(self._target)}
         self._special = target.special
         self.num_positions = num_positions
@@ -238,12 +233,12 @@ class CTranslate2Writer:
             max_input_length=0,
         )
         hypotheses = []
-        for ids, (_, whole), result in zip(tokens, pairs, scored, strict=True):
-            log_probs = result.log_probs[: len(whole)]  # the last one is of an end token
+        for ids, (_, target), result in zip(tokens, pairs, scored, strict=True):
+            log_probs = result.log_probs[: len(target)]  # the last one is of an end token
             if options.forced:
                 log_probs[0] = 0.0
             score = sum(log_probs) / max(1, len(log_probs)) ** options.length_penalty
-            hypotheses.append(Hypothesis(tuple(ids), tuple(log_probs), score, len(ids) < len(whole)))
+            hypotheses.append(Hypothesis(tuple(ids), tuple(log_probs), score, len(ids) < len(target)))
         remaining = iter(hypotheses)
         return [sorted(islice(remaining, len(group)), key=lambda h: -h.score) for group in written]
 
@@ -271,17 +266,17 @@ class SelfCheck:
 
 def _sources(task: Any, longest: int) -> tuple[list[list[int]], str]:
     """Validation sentences as tokens, or random tokens if they cannot be read; and which of both they are."""
-    reads = task.input.source_tokenizer
+    tokenizer = task.input.source_tokenizer
     try:
         texts = [pair.source for pair in task.splits.examples["valid"][: 4 * _SENTENCES] if pair.source.strip()]
-        encoded = [task.input.framed(ids) for ids in reads.encode_all(texts) if ids]
+        encoded = [task.input.framed(ids) for ids in tokenizer.encode_all(texts) if ids]
     except (HeedError, OSError):  # the run was moved away from its data
         encoded = []
     if sources := [ids for ids in encoded if len(ids) <= longest]:
         return sources[:_SENTENCES], "validation sentences"
     drawn = random.Random(1)
-    known = [i for i in range(reads.vocab_size) if i not in reads.special]
-    random_ids = (drawn.choices(known, k=drawn.randint(1, min(20, longest))) for _ in range(_SENTENCES))
+    ordinary = [i for i in range(tokenizer.vocab_size) if i not in tokenizer.special]
+    random_ids = (drawn.choices(ordinary, k=drawn.randint(1, min(20, longest))) for _ in range(_SENTENCES))
     return [task.input.framed(ids) for ids in random_ids], "sentences of random tokens (the run's data cannot be read)"
 
 
@@ -308,19 +303,19 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
         a, b = ([*written.tokens, *[special.end] * written.finished] for written in (mine, other))
         with without_gradient():
             logits = model.logits(model(*pad_rows([source]), torch.tensor([[special.start, *b[:-1]]]))[0])
-        again = logits.log_softmax(-1)[range(len(b)), b].tolist()
-        again[:1] = [0.0] if forced else again[:1]
-        off = max(abs(x - y) for x, y in zip(again, other.log_probs, strict=True))
+        log_probs = logits.log_softmax(-1)[range(len(b)), b].tolist()
+        log_probs[:1] = [0.0] if forced else log_probs[:1]
+        difference = max(abs(x - y) for x, y in zip(log_probs, other.log_probs, strict=True))
         first = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
-        tied = first is None or abs(mine.log_probs[first] - again[first]) <= _CLOSE
-        if exact and (off > _CLOSE or not tied):
+        tied = first is None or abs(mine.log_probs[first] - log_probs[first]) <= _CLOSE
+        if exact and (difference > _CLOSE or not tied):
             decode, text = task.input.target_tokenizer.decode, task.input.source_tokenizer.decode(source)
             raise RunError(
-                f"the exported model differs by up to {off:.2g} in log-probabilities: {decode(other.tokens)!r} instead "
-                f"of {decode(mine.tokens)!r} for {text!r}; the export was discarded"
+                f"the exported model differs by up to {difference:.2g} in log-probabilities: {decode(other.tokens)!r} "
+                f"instead of {decode(mine.tokens)!r} for {text!r}; the export was discarded"
             )
         differing += a != b
-        largest = max(largest, off)
+        largest = max(largest, difference)
     return SelfCheck(len(sources), taken_from, differing, largest)
 
 

@@ -16,5 +16,4 @@ from heed.layers.embeddings import (
 )
 from heed.layers.ragged import max_pooling, mean_pooling
 from heed.layers.recurrent import Recurrent, RecurrentCell, StepwiseRun, last_of, replay_gates
-from heed.layers.states import AlignedState, Bridge, RecurrentState, pack_states, unpack_states
-from heed.layers.tape import Tape, TapeState
+from heed.layers.states import AlignedState, Bridge, RecurrentState, Tape, TapeState, pack_states, unpack_states

@@ -482,9 +482,9 @@ def read_aligned(
 
 def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> bool:
     """Whether `aligned_gru` applies: training, a GRU with the additive score, and no edited weights."""
-    has = isinstance(attention.score, Additive) and cell.cell == "gru" and trains_by_hand(inputs)
+    is_supported = isinstance(attention.score, Additive) and cell.cell == "gru" and trains_by_hand(inputs)
     observer = watch.observer.current
-    return has and attention.training and (observer is None or not observer.edits(attention))
+    return is_supported and attention.training and (observer is None or not observer.edits(attention))
 
 
 def _all_at_once(
@@ -492,14 +492,14 @@ def _all_at_once(
 ) -> tuple[Tensor, Tensor]:
     score, dropout, (first,) = attention.score, attention.dropout, state
     assert isinstance(score, Additive)
-    kept = drop(inputs.new_ones(inputs.shape[1], len(inputs), 1, len(keys)), dropout) if dropout > 0 else None
+    dropout_mask = drop(inputs.new_ones(inputs.shape[1], len(inputs), 1, len(keys)), dropout) if dropout > 0 else None
     memory = keys.prepared.squeeze(1), keys.value.squeeze(1), keys.mask
     weights = cell.w_ih, cell.w_hh, cell.b_ih, cell.b_hh
-    hidden, seen = aligned_gru(inputs, first, *memory, score.w_query.weight, score.v, weights, kept)
+    hidden, seen = aligned_gru(inputs, first, *memory, score.w_query.weight, score.v, weights, dropout_mask)
     if watch.observer.current is not None:
-        asked = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
+        queries = score.project(torch.cat([first.unsqueeze(1), hidden[:, :-1]], dim=1)).unsqueeze(1)  # (R, 1, n, d)
         scope = Scope(rows=rows, offset=position)
-        call = watch.AttentionCall(asked, keys, scope, seen.unsqueeze(1), None, dropout, score)
+        call = watch.AttentionCall(queries, keys, scope, seen.unsqueeze(1), None, dropout, score)
         watch.observer.current.attention(attention, call)
         read = torch.cat([inputs, seen[..., : cell.d_input - inputs.shape[-1]]], dim=-1)
         cell.observe(read, hidden, state, (hidden[:, -1],))

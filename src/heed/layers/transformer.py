@@ -94,14 +94,14 @@ class Recomputable(nn.Module):
 
     recomputed = False
     """Set by `training.device.recompute_blocks`."""
-    paused = False
+    is_paused = False
     """Set by `training.device.without_recomputation`: not recomputed for now, but computed by the same functions."""
 
-    def run(self, *given: Any, **named: Any) -> Any:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         """Call the block; observers see each call once."""
-        if self.recomputed and not self.paused and watch.observer.current is None and torch.is_grad_enabled():
-            return checkpoint(self, *given, use_reentrant=False, **named)
-        return self(*given, **named)
+        if self.recomputed and not self.is_paused and watch.observer.current is None and torch.is_grad_enabled():
+            return checkpoint(self, *args, use_reentrant=False, **kwargs)
+        return self(*args, **kwargs)
 
 
 class EncoderBlock(ReturnsTensor, Recomputable):

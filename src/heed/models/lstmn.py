@@ -43,7 +43,7 @@ from heed.layers import (
     last_of,
     output_layers,
 )
-from heed.layers.tape import read_at_once
+from heed.layers.states import read_at_once
 from heed.models.base import (
     LanguageModel,
     Memory,

@@ -18,7 +18,7 @@ from heed.data.text_files import good_lines
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError, suggest
 from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, find_checkpoint
-from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
+from heed.exchange.huggingface.family import Family, Layout, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, optional_json, store
 from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
@@ -227,7 +227,7 @@ def build(
     config = check_config(_with_settings(values, settings or {}), str(checkpoint.folder / CONFIG))
     task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
     body, _ = task.model_and_head()
-    table = kind.placed(family.table(Wanted(body, heads, checkpoint.tied)))
+    table = kind.placed(family.table(Layout(body, heads, checkpoint.tied)))
     try:
         shapes = shapes_of(task)
     except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
@@ -414,12 +414,12 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
-    layout = Wanted(exportable.body, exportable.heads, exportable.tied)
+    layout = Layout(exportable.body, exportable.heads, exportable.tied)
     table = kind.placed(family.read(final / CONFIG, settings).table(layout))
     model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
     tensors = {name.removeprefix(bare): tensor.cpu() for name, tensor in store(table, model.state_dict()).items()}
-    missing = exportable.held(unshared(model)).keys() - {name for line in table for name in line.ours}
+    missing = exportable.exported_tensors(unshared(model)).keys() - {name for line in table for name in line.ours}
     assert not missing, f"the table has no line for {sorted(missing)}"
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
     needed = sum(tensor.nbytes for tensor in tensors.values())
@@ -509,7 +509,7 @@ def _check(run: Run, kind: Heads, part: Path) -> float:
     if not difference <= _CLOSE:
         raise _differs(f"a state of its body differs by {difference:.2g}")
     read_back = again.model.state_dict()
-    for name, tensor in exportable.held(unshared(run.model)).items():
+    for name, tensor in exportable.exported_tensors(unshared(run.model)).items():
         theirs = read_back.get(name)
         if theirs is None or theirs.shape != tensor.shape:
             raise _differs(f"tensor '{name}' is missing or has another shape")

@@ -182,8 +182,8 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
 
 
 def recomputed_blocks(model: nn.Module) -> list[Recomputable]:
-    """The blocks that are recomputed, except within `without_recomputation`."""
-    return [block for block in _blocks(model) if block.recomputed and not block.paused]
+    """The blocks that are recomputed, except those of `without_recomputation`."""
+    return [block for block in _blocks(model) if block.recomputed and not block.is_paused]
 
 
 def _blocks(model: nn.Module) -> list[Recomputable]:
@@ -194,12 +194,12 @@ def _blocks(model: nn.Module) -> list[Recomputable]:
 def without_recomputation(blocks: list[Recomputable]) -> Iterator[None]:
     """Context manager within which these blocks are not recomputed."""
     for block in blocks:
-        block.paused = True
+        block.is_paused = True
     try:
         yield
     finally:
         for block in blocks:
-            block.paused = False
+            block.is_paused = False
 
 
 _SAVED = 100 * 2**20

@@ -9,9 +9,9 @@ A checkpoint is a folder: `config.json`, tensors, tokenizer files. Three parts r
   (`ForTokenClassification`), fields of its configuration, and what a run has to export;
 - `read_tokenizer` and `write_tokenizer` (`tokenizers.py`) know the tokenizer files, `pieces.py` SentencePiece models.
 
-To add a family: write `exchange/huggingface/<family>.py` with a `Family` that overrides only what depends on a
-checkpoint (`further` tensors, `derived` and `written` fields), add it to `FAMILIES`, and its class names to the
-`classes` of the heads. To add a task: name its heads in `checkpoints` of its specification.
+To add a family: write a `Family` that overrides only what depends on a checkpoint (`further` tensors, `derived` and
+`written` fields), in `single_stack.py`, `encoder_decoder.py`, `vit.py` or a file of its own, add it to `FAMILIES`, and
+its class names to the `classes` of the heads. To add a task: name its heads in `checkpoints` of its specification.
 A table calls tensors of the body `body.<name in our model>` and those of a head by the head's name: `words.*` (masked
 words), `order.*` (next sentence), `labels.*` (a text's label), `tags.*`, `output.*` (the layer of a language model or
 translator to the vocabulary); `Heads.places` says under which names the task's model has them. A new reversible

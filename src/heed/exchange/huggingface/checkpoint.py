@@ -1,8 +1,8 @@
 """A checkpoint of the Hugging Face Hub: finding its folder, opening it, and its origin in an imported run.
 
 `huggingface.json` of a run folder records the checkpoint from which the run, or its parent, was imported: the family,
-the fields of the checkpoint's `config.json`, and by role what the tokenizer files said, with a digest of its tokens.
-An export writes the same tokenizer files if the tokens are still the imported ones.
+the fields of the checkpoint's `config.json`, and by role the contents of the tokenizer files and a digest of the
+tokens. An export writes the same tokenizer files if the tokens are still the imported ones.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from typing_extensions import TypedDict
 
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.bart import M2M100, Bart
-from heed.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
+from heed.exchange.huggingface.encoder_decoder import M2M100, Bart, Marian
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, TensorFiles, optional_json, read_json
-from heed.exchange.huggingface.gpt2 import Gpt2
-from heed.exchange.huggingface.marian import Marian
+from heed.exchange.huggingface.single_stack import Bert, DistilBert, Gpt2, Roberta, XlmRoberta
 from heed.exchange.huggingface.vit import Deit, Vit
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
@@ -61,19 +59,22 @@ class Checkpoint:
         """
         _check_parts(folder)
         path = folder / CONFIG
-        values, known = read_json(path), {family.model_type: family for family in FAMILIES}
-        if (named := str(values.get("model_type"))) not in known:
-            why = _REFUSED.get(named, "")
-            raise ConfigError(f"{path}: model_type is '{named}'{why}; supported: {', '.join(known)}")
-        files = TensorFiles(folder, known[named].ignored)
-        files.with_prefix(known[named].prefix, known[named].head_names)
-        family = known[named].read(path, values, most=files.most, tensors=len(files.names))
+        values, families = read_json(path), {family.model_type: family for family in FAMILIES}
+        if (model_type := str(values.get("model_type"))) not in families:
+            why = _REFUSED.get(model_type, "")
+            raise ConfigError(f"{path}: model_type is '{model_type}'{why}; supported: {', '.join(families)}")
+        family_class = families[model_type]
+        files = TensorFiles(folder, family_class.ignored)
+        files.with_prefix(family_class.prefix, family_class.head_names)
+        family = family_class.read(path, values, largest=files.largest, tensors=len(files.names))
         if family.architecture is None:
             classes = " or ".join(dict.fromkeys(family.architectures.values()))
             raise ConfigError(f'{path} lacks "architectures", the class of its model; write a list with it: {classes}')
+        if (expected := family.refused.get(family.architecture[0])) is not None:
+            raise family.wrong("architectures", expected)
         opened = cls(folder, values, family, family.architecture[0], files, family.tokenizers(folder))
         for tokenizer in opened.tokenizers.values():
-            if len(without := _without_token(tokenizer)) > _MOST_WITHOUT * tokenizer.vocab_size:
+            if len(without := _without_token(tokenizer)) > _MAX_SHARE_WITHOUT * tokenizer.vocab_size:
                 raise RunError(
                     f"{folder}: {len(without):,} of {tokenizer.vocab_size:,} rows of the embedding have no token: the "
                     "vocabulary is empty, cut short or of another checkpoint; fetch its files again"
@@ -102,9 +103,9 @@ class Checkpoint:
         lines = []
         for tokenizer in self.tokenizers.values():
             if rows := _without_token(tokenizer):
-                shown = f"{', '.join(map(str, rows[:_SHOWN]))}{', ...' if len(rows) > _SHOWN else ''}"
+                listed = f"{', '.join(map(str, rows[:_SHOWN]))}{', ...' if len(rows) > _SHOWN else ''}"
                 lines.append(
-                    f"{len(rows):,} of {tokenizer.vocab_size:,} rows of the embedding have no token ({shown}): the "
+                    f"{len(rows):,} of {tokenizer.vocab_size:,} rows of the embedding have no token ({listed}): the "
                     "vocabulary is shorter, or names a token twice"
                 )
         return tuple(dict.fromkeys(lines))
@@ -130,9 +131,9 @@ class Checkpoint:
         Raises:
             ConfigError: The numbers have gaps.
         """
-        if (named := self.family.id2label) is None:
+        if (id2label := self.family.id2label) is None:
             return [f"LABEL_{i}" for i in range(self.family.num_labels)]
-        labels = {int(i): str(name) for i, name in named.items()}
+        labels = {int(i): str(name) for i, name in id2label.items()}
         if sorted(labels) != list(range(len(labels))):
             raise self.family.wrong("id2label", f"a name for each number from 0 to {len(labels) - 1}")
         names: dict[str, None] = {}
@@ -143,7 +144,7 @@ class Checkpoint:
 
 
 _REFUSED = {"mbart": ", whose texts are read as X </s> lang, which heed does not support"}
-"""Families that are taken for supported ones, and why they are not."""
+"""Families that look like supported ones, and why they are not."""
 
 
 def _without_token(tokenizer: TextTokenizer) -> list[int]:
@@ -152,8 +153,8 @@ def _without_token(tokenizer: TextTokenizer) -> list[int]:
 
 
 _SHOWN = 5
-"""Most rows and labels that a remark lists."""
-_MOST_WITHOUT = 0.1
+"""Maximum number of rows that a remark lists."""
+_MAX_SHARE_WITHOUT = 0.1
 """Largest share of rows without a token: tables are padded by some rows, files that were cut short lack more."""
 
 
@@ -199,7 +200,7 @@ class Origin:
         source = shell_word(str(read_json(path).get("source", "SOURCE")))
         try:
             origin = validated(path, read_text(path), cls)
-            if any(known["files"] and "state" not in known["files"] for known in origin.vocabularies.values()):
+            if any(v["files"] and "state" not in v["files"] for v in origin.vocabularies.values()):
                 raise RunError(f"{path} is damaged: it lacks the state of a tokenizer")
             return origin
         except RunError as error:
@@ -211,9 +212,9 @@ class Origin:
         write_whole(folder / ORIGIN, lambda part: part.write_text(text, encoding="utf-8"))
 
     def files_of(self, tokenizer: TextTokenizer) -> Mapping[str, Any] | None:
-        """What the files of a tokenizer said; None if its tokens are not the imported ones."""
+        """The contents of a tokenizer's files; None if its tokens are not the imported ones."""
         tokens = digest(tokenizer)
-        return next((known["files"] for known in self.vocabularies.values() if known["tokens"] == tokens), None)
+        return next((v["files"] for v in self.vocabularies.values() if v["tokens"] == tokens), None)
 
 
 def digest(tokenizer: TextTokenizer) -> str:

@@ -52,7 +52,7 @@ _USUAL = {
     "decoder_heads": "num_heads",
     "decoder_d_ff": "d_ff",
 }
-"""Fields of our models that are as another one if they are null."""
+"""Fields of our models that default, where they are null, to the value of another field."""
 ONE_LABEL, SEVERAL = "single_label_classification", "multi_label_classification"
 """Values of `problem_type`."""
 
@@ -62,8 +62,8 @@ def classes(name: str, *without: str) -> dict[HeadNames, str]:
     return {heads: f"{name}{ending}" for heads, ending in _CLASSES.items() if not heads & {*without}}
 
 
-class Wanted(NamedTuple):
-    """The model that a table of tensors is for."""
+class Layout(NamedTuple):
+    """What the tensors of a model depend on."""
 
     body: Any  # the configuration of our body
     heads: HeadNames  # of the model
@@ -78,6 +78,8 @@ class Family(Fields):
     config_class: ClassVar[type[ModelConfig]]  # its configuration
     prefix: ClassVar[str]  # of the names of the body's tensors in a model with a head, such as "bert."
     architectures: ClassVar[Mapping[HeadNames, str]]  # by the heads the class that has them
+    # Further classes that are not supported, each with the one to import instead and the reason.
+    refused: ClassVar[Mapping[str, str]] = {}
     # Our layers, of the body ("body.*") and the heads ("labels.*"), and theirs, those of the body without the prefix,
     # perhaps with a transform and an alternative name; `*` is the number of a block. A tensor that our model lacks (a
     # bias) does not count.
@@ -86,9 +88,11 @@ class Family(Fields):
     tied_names: ClassVar[tuple[str, str]] = ("", "")
     # Their activations and ours, of a family with the field `activation`.
     activations: ClassVar[Mapping[str, str]] = {}
-    # Fields of our model of which the family knows one value only, with that value and why.
+    # Fields of our model that the family has with one value only; the value and the reason.
     expresses: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    # By a tensor's name the head that it is of, which the file may have beside those of the class that it names.
+    # Values of fields of our model that the family cannot express; the value and the reason.
+    excludes: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+    # Tensors that show that a checkpoint has a further head, besides those of the class named in config.json.
     known_by: ClassVar[Mapping[str, str]] = {}
     head_names: ClassVar[tuple[str, ...]] = ()  # prefixes of the names of the heads' tensors
     label_bias: ClassVar[bool] = True  # True if the output layer for a text's label has a bias
@@ -111,7 +115,7 @@ class Family(Fields):
             raise ValueError(f"heed does not support it; supported: {', '.join(cls.activations)}")
         return cls.activations[name]
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
+    def further(self, layout: Layout) -> Sequence[Entry]:
         """Tensors that depend on the checkpoint; they replace those of `layers`."""
         return ()
 
@@ -165,16 +169,16 @@ class Family(Fields):
     def _theirs(cls) -> dict[str, str]:
         return {ours: theirs for theirs, ours in reversed([*cls.activations.items()])}
 
-    def table(self, wanted: Wanted) -> list[Entry]:
+    def table(self, layout: Layout) -> list[Entry]:
         """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""
         lines: list[Entry] = []
         for ours, theirs in self.layers.items():
             prefix = self.prefix if ours.startswith("body.") else ""
             name, form, *also = (theirs, SAME) if isinstance(theirs, str) else theirs
             lines += layer(prefix + name, ours, form, *(prefix + other for other in also))
-        by_name = {line.ours or line.theirs: line for line in (*lines, *self.further(wanted))}
-        parts = ("body", *wanted.heads)
-        depth = max(wanted.body.num_layers, getattr(wanted.body, "decoder_layers", None) or 0)
+        by_name = {line.ours or line.theirs: line for line in (*lines, *self.further(layout))}
+        parts = ("body", *layout.heads)
+        depth = max(layout.body.num_layers, getattr(layout.body, "decoder_layers", None) or 0)
         return [
             line.numbered(number)
             for names, line in by_name.items()
@@ -182,10 +186,10 @@ class Family(Fields):
             for number in range(depth if "*" in names[0] else 1)
         ]
 
-    def output(self, wanted: Wanted, ours: str) -> list[Entry]:
-        """The line of a head's output matrix, if there is such a head; it is not read where it is the table."""
-        is_there = ours.partition(".")[0] in wanted.heads
-        return [entry(self.tied_names[1], "" if wanted.tied else ours)] if is_there else []
+    def output(self, layout: Layout, ours: str) -> list[Entry]:
+        """The entry of a head's output matrix, if the model has the head; a tied matrix is not read."""
+        is_there = ours.partition(".")[0] in layout.heads
+        return [entry(self.tied_names[1], "" if layout.tied else ours)] if is_there else []
 
     @classmethod
     def check(cls, body: Any, heads: HeadNames) -> None:
@@ -201,6 +205,9 @@ class Family(Fields):
         for name, (value, why) in cls.expresses.items():
             if (chosen := getattr(body, name)) != value:
                 raise cls.lacks(name, chosen, f"{why}; train with model.{name}={str(value).lower()}")
+        for name, (value, why) in cls.excludes.items():
+            if getattr(body, name) == value:
+                raise cls.lacks(name, value, why)
         if cls.activations and body.activation not in cls._theirs():
             names = " or ".join(cls._theirs())
             raise cls.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {names}")

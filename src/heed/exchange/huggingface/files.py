@@ -26,18 +26,18 @@ CONFIG = "config.json"
 
 
 def _within(count: int, info: ValidationInfo) -> int:
-    if count > (most := (info.context or {}).get("most", _MOST)):
-        raise ValueError(f"input should be at most {most:,}, as no tensor has a larger size")
+    if count > (maximum := (info.context or {}).get("largest", _MAX_INT)):
+        raise ValueError(f"input should be at most {maximum:,}, as no tensor has a larger size")
     return count
 
 
 def _not_deep(count: int, info: ValidationInfo) -> int:
-    if count > (most := (info.context or {}).get("tensors", _MOST)):
-        raise ValueError(f"input should be at most {most:,}: the checkpoint has {most:,} tensors")
+    if count > (maximum := (info.context or {}).get("tensors", _MAX_INT)):
+        raise ValueError(f"input should be at most {maximum:,}: the checkpoint has {maximum:,} tensors")
     return count
 
 
-_MOST = 2**31 - 1
+_MAX_INT = 2**31 - 1
 Count = Annotated[int, Field(ge=1), AfterValidator(_within)]
 """A size, which is one of a tensor where tensors are known."""
 Depth = Annotated[Count, AfterValidator(_not_deep)]
@@ -59,7 +59,7 @@ class Fields(BaseModel):
 
     @classmethod
     def read(cls, path: Path, values: Mapping[str, Any], **context: int) -> Self:
-        """Check the values of a file; `context` bounds its counts: the `most` of one, and how many `tensors` there are.
+        """Check the values of a file; `context` has bounds of its counts: `largest` of a size, `tensors` of a depth.
 
         Raises:
             ConfigError: A field is missing, makes no sense, or has a value that heed lacks; the message names it.
@@ -104,7 +104,7 @@ class Transform:
 
 
 def each(to_ours: Callable[[Tensor], Tensor], to_theirs: Callable[[Tensor], Tensor]) -> Transform:
-    """The conversion of each tensor by itself."""
+    """A transform that converts each tensor separately."""
     return Transform(lambda theirs: list(map(to_ours, theirs)), lambda ours: list(map(to_theirs, ours)))
 
 
@@ -173,55 +173,55 @@ class TensorFiles:
             RunError: There are no tensors, or a file is missing, damaged, or contains something other than tensors.
         """
         self.folder = folder
-        self._own: dict[str, tuple[Path, str, Tensor]] = {}  # name of today -> file, name in it, tensor
+        self._tensors: dict[str, tuple[Path, str, Tensor]] = {}  # name of today -> file, name in it, tensor
         for path, listed in _files(folder).items():
             tensors = _load(path)
             if gone := [name for name in listed if name not in tensors]:
                 raise RunError(f"{path} lacks tensor '{gone[0]}', which the index names; {_AGAIN}")
             for name, tensor in tensors.items():
-                if (other := self._own.get(current := today(name))) and other[1] != name:
+                if (other := self._tensors.get(current := today(name))) and other[1] != name:
                     raise RunError(f"{path}: '{name}' and '{other[1]}' are two tensors for '{current}'; remove one")
-                self._own[current] = path, name, tensor
+                self._tensors[current] = path, name, tensor
         ignore = re.compile("|".join(ignored) or "(?!)")
-        self._own = {name: place for name, place in self._own.items() if not ignore.search(name)}
-        if not self._own:
+        self._tensors = {name: place for name, place in self._tensors.items() if not ignore.search(name)}
+        if not self._tensors:
             raise RunError(f"{folder} has no tensors")
 
     @property
     def names(self) -> list[str]:
         """The names of the tensors."""
-        return list(self._own)
+        return list(self._tensors)
 
     def stored(self, name: str) -> str:
         """The name of a tensor in its file."""
-        return self._own[name][1]
+        return self._tensors[name][1]
 
     def place(self, name: str) -> str:
         """A tensor and its file, for a message."""
-        path, stored, _ = self._own[name]
+        path, stored, _ = self._tensors[name]
         return f"{path}: tensor '{stored}'"
 
     @property
-    def most(self) -> int:
-        """The number of tensors, or the largest size of one if that is more: no count of a model exceeds it."""
-        return max([len(self._own), *(size for name in self._own for size in self.shape(name))])
+    def largest(self) -> int:
+        """The largest size of a tensor, or the number of tensors if that is more: no count of a model exceeds it."""
+        return max([len(self._tensors), *(size for name in self._tensors for size in self.shape(name))])
 
     def __contains__(self, name: str) -> bool:
-        return name in self._own
+        return name in self._tensors
 
     def with_prefix(self, prefix: str, heads: Sequence[str] = ()) -> None:
         """Add a prefix to the names if all lack it, as in checkpoints of the body alone.
 
         Names that begin with one of `heads` are unchanged.
         """
-        if prefix and not any(name.startswith(prefix) for name in self._own):
-            self._own = {
-                name if name.startswith(tuple(heads)) else prefix + name: place for name, place in self._own.items()
+        if prefix and not any(name.startswith(prefix) for name in self._tensors):
+            self._tensors = {
+                name if name.startswith(tuple(heads)) else prefix + name: place for name, place in self._tensors.items()
             }
 
     def shape(self, name: str) -> torch.Size:
         """The shape of a tensor."""
-        return self._own[name][2].shape
+        return self._tensors[name][2].shape
 
     def read(self, name: str) -> Tensor:
         """A tensor in float32.
@@ -229,7 +229,7 @@ class TensorFiles:
         Raises:
             RunError: It holds whole numbers.
         """
-        tensor = self._own[name][2]
+        tensor = self._tensors[name][2]
         if not tensor.is_floating_point():
             raise RunError(
                 f"{self.place(name)} is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, float16 "
@@ -253,16 +253,16 @@ def _files(folder: Path) -> dict[Path, list[str]]:
             return {folder / single: []}
         if os.path.lexists(folder / index):
             return _shards(folder / index)
-    there = ", ".join(sorted(path.name for path in folder.iterdir())[:_SHOWN]) or "no file"
+    present = ", ".join(sorted(path.name for path in folder.iterdir())[:_SHOWN]) or "no file"
     raise RunError(
-        f"{folder} has no tensors: neither {SAFETENSORS} nor {INDEX} nor {_BIN}, but {there}; if the download is "
+        f"{folder} has no tensors: neither {SAFETENSORS} nor {INDEX} nor {_BIN}, but {present}; if the download is "
         "incomplete (*.incomplete), fetch the folder again; weights of TensorFlow and Flax are not read"
     )
 
 
 def _shards(index: Path) -> dict[Path, list[str]]:
     places = read_json(index).get("weight_map")
-    if not isinstance(places, dict) or not all(isinstance(one, str) for one in places.values()):
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
         raise RunError(f"{index} is damaged: it has no weight_map of names and files")
     shards: dict[Path, list[str]] = {}
     for name, file in places.items():
@@ -290,7 +290,7 @@ def _load(path: Path) -> dict[str, Tensor]:
 def _load_bin(path: Path) -> dict[str, Tensor]:
     """The tensors of a pickle, read by torch's weights-only loader."""
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader has many
         named = re.search(r"GLOBAL ([\w.]+)", str(error))
         what = (
@@ -300,13 +300,16 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
             f"{path} {what}; nothing in it was executed. Fetch it again, or a checkpoint with model.safetensors; "
             "docs/huggingface.md converts a pickle whose author may run code here"
         ) from None
-    held = next((held[k] for k in _STATES if isinstance(held, dict) and isinstance(held.get(k), dict)), held)
-    if not isinstance(held, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in held.items()):
+    if isinstance(content, dict):
+        content = next((content[k] for k in _STATES if isinstance(content.get(k), dict)), content)
+    if not isinstance(content, dict) or not all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in content.items()
+    ):
         raise RunError(f"{path} contains more than tensors; heed reads a dictionary's {' or '.join(_STATES)}")
-    for name, tensor in held.items():
+    for name, tensor in content.items():
         if tensor.is_meta or tensor.is_nested or tensor.layout != torch.strided:
             raise RunError(f"{path}: tensor '{name}' is sparse, nested or without values; heed reads dense tensors")
-    return held
+    return content
 
 
 _STATES = ("state_dict", "model_state_dict", "model")
@@ -363,7 +366,7 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
     Raises:
         RunError: A tensor is missing or has a wrong shape; the message names it and both shapes.
     """
-    taken: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     used: set[str] = set()
     missing: list[str] = []
     for line in table:
@@ -378,18 +381,18 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
         if absent := [name for name in names if name not in files]:
             missing += absent
             continue
-        wanted = line.transform.to_theirs([torch.empty(shapes[name], device="meta") for name in line.ours])
-        for name, right in zip(names, wanted, strict=True):
-            if files.shape(name) != right.shape:
+        expected = line.transform.to_theirs([torch.empty(shapes[name], device="meta") for name in line.ours])
+        for name, tensor in zip(names, expected, strict=True):
+            if files.shape(name) != tensor.shape:
                 raise RunError(
                     f"{files.place(name)} has shape {tuple(files.shape(name))}, but by config.json and the tokenizer "
-                    f"it should have {tuple(right.shape)}"
+                    f"it should have {tuple(tensor.shape)}"
                 )
-        taken |= dict(zip(line.ours, line.transform.to_ours(list(map(files.read, names))), strict=True))
+        tensors |= dict(zip(line.ours, line.transform.to_ours(list(map(files.read, names))), strict=True))
     if missing:
-        there = [files.stored(name) for name in files.names]
-        raise RunError(f"{files.folder} lacks {listed(missing)} of this architecture; it has {listed(there)}")
-    return Loaded(taken, tuple(files.stored(name) for name in files.names if name not in used))
+        present = [files.stored(name) for name in files.names]
+        raise RunError(f"{files.folder} lacks {listed(missing)} of this architecture; it has {listed(present)}")
+    return Loaded(tensors, tuple(files.stored(name) for name in files.names if name not in used))
 
 
 def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.family import ONE_LABEL, SEVERAL, HeadNames
 from heed.exchange.huggingface.files import Count, Entry, Fields, Id, optional_json
+from heed.exchange.huggingface.tokenizers import TOKENIZER_CONFIG
 from heed.exchange.huggingface.vit import PREPROCESSOR, preprocessor_of, read_form
 from heed.models.base import ModelConfig
 from heed.registry import body_class
@@ -36,12 +37,12 @@ class Exportable:
     label_bias: bool | None = None  # True if the layer over the labels of a text has a bias; None without this layer
     settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of config.json, such as `id2label`
     notes: tuple[str, ...] = ()  # notes for a reader of the checkpoint
-    left: frozenset[str] = frozenset()  # parts of the model that a checkpoint cannot contain; a note says so
+    omitted: frozenset[str] = frozenset()  # parts of the model that a checkpoint cannot contain; a note says so
     files: Mapping[str, Any] = field(default_factory=dict)  # further JSON files, by name
 
-    def held(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def exported_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of the run's model that a checkpoint contains, by name."""
-        return {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] not in self.left}
+        return {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] not in self.omitted}
 
 
 class Heads:
@@ -96,8 +97,8 @@ class Heads:
         return [replace(line, ours=tuple(map(self._place, line.ours))) for line in table]
 
     def _place(self, name: str) -> str:
-        part, _, rest = name.partition(".")
-        return f"{self.places[part]}.{rest}" if self.places[part] else rest
+        part, _, name_within = name.partition(".")
+        return f"{self.places[part]}.{name_within}" if self.places[part] else name_within
 
 
 def _labelled(labels: Sequence[str]) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def _labelled(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _longest_text(checkpoint: Checkpoint, fields: Mapping[str, Any]) -> int:
-    """The most tokens of a text that the checkpoint reads, without its start and end token."""
+    """The largest number of tokens of a text that the checkpoint reads, without its start and end token."""
     framed = getattr(body_class(checkpoint.family.model, ("encoder",)), "framed", False)
     return max(1, int(fields.get("max_length", 1_000)) - 2 * framed)
 
@@ -224,7 +225,7 @@ class Picture(Heads):
         fields, notes = preprocessor_of(run.input.form)
         common = {"notes": notes, "files": {PREPROCESSOR: fields}}
         if not run.head.labels:
-            return {**common, "heads": frozenset(), "left": frozenset({"output"})}
+            return {**common, "heads": frozenset(), "omitted": frozenset({"output"})}
         settings = {**_labelled(run.head.labels), "problem_type": ONE_LABEL}
         return {**common, "heads": frozenset({"labels"}), "label_bias": True, "settings": settings}
 
@@ -239,8 +240,8 @@ class Masked(Heads):
     places: ClassVar = {"body": "body", "words": "words", "order": "order"}
 
     def named(self, checkpoint: Checkpoint) -> HeadNames:
-        beside = {head for name, head in checkpoint.family.known_by.items() if name in checkpoint.files}
-        return (checkpoint.family.heads_of(checkpoint.architecture) or frozenset()) | beside
+        further = {head for name, head in checkpoint.family.known_by.items() if name in checkpoint.files}
+        return (checkpoint.family.heads_of(checkpoint.architecture) or frozenset()) | further
 
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
         model = {"pooling": "last", "first_embeddings": "drawn", "tied_output": checkpoint.tied}
@@ -251,12 +252,12 @@ class Masked(Heads):
         heads = frozenset(name for name, field in _MASKED.items() if getattr(head, field))
         if head.pooling == "last" or "order" not in heads:
             return {"heads": heads, "tied": head.tied_output}
-        left = frozenset({"order"})
+        omitted = frozenset({"order"})
         note = (
             f"the head for pairs is left out: it reads the {head.pooling} of the states (model.pooling), but in "
             "checkpoints this head reads [CLS]"
         )
-        return {"heads": heads - left, "tied": head.tied_output, "notes": (note,), "left": left}
+        return {"heads": heads - omitted, "tied": head.tied_output, "notes": (note,), "omitted": omitted}
 
 
 class NextToken(Heads):
@@ -272,7 +273,7 @@ class NextToken(Heads):
     def sections(self, checkpoint: Checkpoint, heads: HeadNames, fields: Mapping[str, Any]) -> dict[str, Any]:
         tokenizer, files = checkpoint.vocabularies["tokens"]
         ends = {files["roles"].get(role) for role in ("sep_token", "eos_token")}
-        begins = (optional_json(checkpoint.folder / TOKENIZER) or {}).get("add_bos_token") is True
+        begins = (optional_json(checkpoint.folder / TOKENIZER_CONFIG) or {}).get("add_bos_token") is True
         end_token = tokenizer.token(tokenizer.special.end) in ends
         return {
             "model": {"tied_output": checkpoint.tied},
@@ -284,13 +285,13 @@ class NextToken(Heads):
         return {"heads": frozenset({"output"}), "tied": getattr(body, "tied_output", True)}
 
 
-GENERATION, TOKENIZER = "generation_config.json", "tokenizer_config.json"
+GENERATION = "generation_config.json"
 _STOPPING = {False: "heuristic", True: "full", "never": "never"}
 """transformers' `early_stopping` -> ours."""
 _LONGEST = 200
-"""Most tokens of an output, unless the run sets it."""
+"""Maximum number of tokens of an output, unless the run sets it."""
 _POSITIONS = 1024
-"""Least number of sinusoidal positions in the checkpoint; ours are unlimited."""
+"""Minimum number of sinusoidal positions in the checkpoint; ours are unlimited."""
 
 
 class Generation(Fields):
@@ -338,12 +339,10 @@ class Written(Heads):
         }
         data: dict[str, Any] = {}
         if fields.get("target_frame") == "language":
-            options, forced = (
-                optional_json(checkpoint.folder / TOKENIZER) or {},
-                settings.forced_bos_token_id,
-            )
-            written = options.get("tgt_lang") if forced is None else target.token(forced)
-            data = {"source_language": options.get("src_lang"), "target_language": written}
+            options = optional_json(checkpoint.folder / TOKENIZER_CONFIG) or {}
+            forced = settings.forced_bos_token_id
+            language = options.get("tgt_lang") if forced is None else target.token(forced)
+            data = {"source_language": options.get("src_lang"), "target_language": language}
         shared = source.tokens == target.tokens
         return {"tokenizer": {"shared": shared}, "generation": generation, "data": data}
 
@@ -351,10 +350,11 @@ class Written(Heads):
         search, special = run.config.generation, run.input.target_tokenizer.special
         longest = (search.max_length or _LONGEST) + 1  # in transformers, the first token counts
         config, tokenizer_files = run.config.data, dict[str, Any]()
+        has_table = getattr(body, "positions", None) == "learned"
         has_languages = getattr(body, "target_frame", None) == "language"
         prefix = [] if has_languages and not config.target_language else run.input.target_prefix
         if has_languages:
-            tokenizer_files[TOKENIZER] = {"src_lang": config.source_language, "tgt_lang": config.target_language}
+            tokenizer_files[TOKENIZER_CONFIG] = {"src_lang": config.source_language, "tgt_lang": config.target_language}
         generation = {
             **({"forced_bos_token_id": prefix[0]} if prefix else {}),
             "no_repeat_ngram_size": search.no_repeat_ngram,
@@ -373,9 +373,7 @@ class Written(Heads):
         return {
             "heads": frozenset({"output", "bias"}),
             "tied": bool(getattr(body, "tied_output", True)),
-            "settings": {}
-            if getattr(body, "positions", None) == "learned"
-            else {"max_position_embeddings": max(_POSITIONS, longest)},
+            "settings": {} if has_table else {"max_position_embeddings": max(_POSITIONS, longest)},
             "notes": (unknown,) if run.head.replaces_unknown else (),
             "files": {GENERATION: generation, **tokenizer_files},
         }

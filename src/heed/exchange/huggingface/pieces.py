@@ -1,21 +1,23 @@
 """SentencePiece models as tokenizers of the library `tokenizers`, whose ids are the places of the pieces.
 
+In checkpoints of Marian and M2M-100 such a model only cuts, and a table (vocab.json) has the ids: `MappedTokenizer`.
+
 Source: Kudo and Richardson 2018 (arXiv:1808.06226); the fields are those of `sentencepiece_model.proto`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from heed.data.tokens import BLANK
-from heed.data.tokens.tokenizer import NAMELESS
+from heed.data.tokens import BLANK, Special
+from heed.data.tokens.tokenizer import NAMELESS, UNUSED, MappedTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.tokenizers import check_scores
-from heed.storage.files import read_bytes
+from heed.storage.files import read_bytes, shown
 
 _UNIGRAM, _BPE = 1, 2
 """Kinds of models that are read."""
@@ -112,3 +114,28 @@ def _bpe(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> mo
     ]
     pairs = [(left, right) for *_, left, right in sorted(merges)]
     return models.BPE(vocab=ids, merges=pairs, unk_token=names[unknown], fuse_unk=True, byte_fallback=falls_back)
+
+
+def check_ids(ids: Mapping[str, Any], path: Path, size: int, required: Iterable[str]) -> None:
+    """Refuse a table of ids that lacks a token, or has an id that is no row of the embedding.
+
+    Raises:
+        RunError: The message names the token.
+    """
+    for token, i in ids.items():
+        if type(i) is not int or not 0 <= i < size:
+            raise RunError(f"{path}: token '{token}' has the id {shown(i)}, but config.json has {size:,} tokens")
+    if absent := [name for name in required if name not in ids]:
+        raise RunError(f"{path} lacks the token '{absent[0]}'")
+
+
+def mapped_tokenizer(
+    path: Path, ids: dict[str, int], size: int, special: Special, tags: Sequence[str] = (), codes: bool = True
+) -> MappedTokenizer:
+    """The tokenizer that cuts with the SentencePiece model of a file and has the ids of a table.
+
+    Of several tokens of one id the first is its name; rows without a token are `UNUSED`.
+    """
+    names = {i: token for token, i in reversed(ids.items())}
+    vocabulary = [names.get(i, UNUSED.format(i)) for i in range(size)]
+    return MappedTokenizer(cutter_of(read_pieces(path)), vocabulary, path.read_bytes(), tags, special, codes)

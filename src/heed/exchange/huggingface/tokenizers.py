@@ -37,20 +37,20 @@ from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import Fields, optional_json
 from heed.storage.files import read_bytes, read_text
 
-WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER_JSON, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _FURTHER = ("additional_special_tokens", "extra_special_tokens")
 """Fields with special tokens that have no role."""
 BERT, ROBERTA, GPT2, XLM_ROBERTA = "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer", "XLMRobertaTokenizer"
-AS_IT_IS = "PreTrainedTokenizerFast"
+GENERIC = "PreTrainedTokenizerFast"
 """The class whose tokenizer.json says everything."""
 _OF_BERT = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
 _OF_ROBERTA = dict(zip(ROLES, ("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"), strict=True))
 _OF_GPT2 = dict.fromkeys(ROLES[:3], "<|endoftext|>")
-_DEFAULTS = {BERT: _OF_BERT, ROBERTA: _OF_ROBERTA, XLM_ROBERTA: _OF_ROBERTA, GPT2: _OF_GPT2, AS_IT_IS: {}}
+_DEFAULTS = {BERT: _OF_BERT, ROBERTA: _OF_ROBERTA, XLM_ROBERTA: _OF_ROBERTA, GPT2: _OF_GPT2, GENERIC: {}}
 _SAME_AS = {"DistilBertTokenizer": BERT, "ElectraTokenizer": BERT}
 _SAME_AS |= {"BartTokenizer": ROBERTA}
-_SAME_AS |= {"PreTrainedTokenizer": AS_IT_IS, "TokenizersBackend": AS_IT_IS}
+_SAME_AS |= {"PreTrainedTokenizer": GENERIC, "TokenizersBackend": GENERIC}
 _BY_FAMILY = {"bert": BERT, "distilbert": BERT, "roberta": ROBERTA, "xlm-roberta": XLM_ROBERTA, "gpt2": GPT2}
 _BY_FAMILY |= {"bart": ROBERTA}
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -72,9 +72,9 @@ class TokenizerFolder:
         folder: The folder.
         values: The fields of tokenizer_config.json.
         options: Those of them that say how a class cuts.
-        whole: Those of tokenizer.json; None if the folder lacks it.
+        library_json: Those of tokenizer.json; None if the folder lacks it.
         name: The class as the files name it, without "Fast".
-        form: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`.
+        algorithm: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `GENERIC`.
         roles: The special tokens by role ("pad_token", "cls_token" and so on).
         further: Those without a role.
         added: The added tokens in their order.
@@ -88,30 +88,32 @@ class TokenizerFolder:
             ConfigError: It is of a class that heed lacks.
         """
         self.folder = folder
-        values = optional_json(folder / CONFIG) or {}
-        self.values, self.options = values, _Options.read(folder / CONFIG, values)
-        self.whole = optional_json(folder / WHOLE)
-        if self.whole is not None and not isinstance(self.whole.get("model"), dict):
-            raise RunError(f"{folder / WHOLE} is damaged: it has no 'model'")
-        usual = _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS)
+        values = optional_json(folder / TOKENIZER_CONFIG) or {}
+        self.values, self.options = values, _Options.read(folder / TOKENIZER_CONFIG, values)
+        self.library_json = optional_json(folder / TOKENIZER_JSON)
+        if self.library_json is not None and not isinstance(self.library_json.get("model"), dict):
+            raise RunError(f"{folder / TOKENIZER_JSON} is damaged: it has no 'model'")
+        usual = _BY_FAMILY.get(str(config.get("model_type")), GENERIC)
         name = str(values.get("tokenizer_class") or config.get("tokenizer_class") or usual)
-        self.name = name if name == AS_IT_IS else name.removesuffix("Fast")
-        self.form = _SAME_AS.get(self.name, self.name if self.name in _DEFAULTS or self.whole is None else AS_IT_IS)
-        if self.form not in _DEFAULTS:
+        self.name = name if name == GENERIC else name.removesuffix("Fast")
+        self.algorithm = _SAME_AS.get(
+            self.name, self.name if self.name in _DEFAULTS or self.library_json is None else GENERIC
+        )
+        if self.algorithm not in _DEFAULTS:
             raise ConfigError(
-                f"{folder}: tokenizer_class is '{self.name}', which heed does not support without a {WHOLE}; "
+                f"{folder}: tokenizer_class is '{self.name}', which heed does not support without a {TOKENIZER_JSON}; "
                 f"supported: {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
             )
-        if self.form == AS_IT_IS and self.whole is None:
-            self.form = usual
+        if self.algorithm == GENERIC and self.library_json is None:
+            self.algorithm = usual
         decoder = values.get("added_tokens_decoder") or {}
         if not isinstance(decoder, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in decoder):
-            raise RunError(f"{folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
-        roles: dict[str, str | None] = {**_DEFAULTS[self.form]}
+            raise RunError(f"{folder / TOKENIZER_CONFIG} is damaged: added_tokens_decoder has no tokens by number")
+        roles: dict[str, str | None] = {**_DEFAULTS[self.algorithm]}
         self.further: list[str] = []
         special: dict[str | None, AddedToken] = {}
         # Of the files that name special tokens, later ones have precedence.
-        places = {folder / CONFIG: values}
+        places = {folder / TOKENIZER_CONFIG: values}
         if not decoder:
             places |= {folder / _MAP: optional_json(folder / _MAP) or {}}
         for path, fields in places.items():
@@ -124,18 +126,19 @@ class TokenizerFolder:
                 tokens = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
                 self.further += [_added(token, path, name).content for token in tokens]
         self.roles = {role: token for role, token in roles.items() if token is not None}
-        named = {*self.roles.values()}
+        with_role = {*self.roles.values()}
         self.added = {token.content: token for _, token in sorted(self._listed(decoder), key=lambda pair: pair[0])}
-        for content in (*named, *self.further):
+        for content in (*with_role, *self.further):
             self.added.setdefault(content, special.get(content) or _added(content, folder, content))
         for token in self.added.values():
-            token.special = token.special or token.content in named
+            token.special = token.special or token.content in with_role
 
     def _listed(self, decoder: Mapping[str, Any]) -> Iterator[tuple[int, AddedToken]]:
         """The added tokens with their ids: those of `added_tokens_decoder`, or else of the other files."""
         if decoder:
             yield from (
-                (int(i), _added(token, self.folder / CONFIG, "added_tokens_decoder")) for i, token in decoder.items()
+                (int(i), _added(token, self.folder / TOKENIZER_CONFIG, "added_tokens_decoder"))
+                for i, token in decoder.items()
             )
             return
         path, special = self.folder / "added_tokens.json", {*self.roles.values(), *self.further}
@@ -143,7 +146,7 @@ class TokenizerFolder:
             if type(i) is not int:
                 raise RunError(f"{path} is damaged: the id of {content!r:.50} is {json.dumps(i):.50}")
             yield i, AddedToken(content, special=content in special, normalized=content not in special)
-        path, added = self.folder / WHOLE, (self.whole or {}).get("added_tokens") or []
+        path, added = self.folder / TOKENIZER_JSON, (self.library_json or {}).get("added_tokens") or []
         if not isinstance(added, list) or not all(isinstance(x, dict) and type(x.get("id")) is int for x in added):
             raise RunError(f"{path} is damaged: added_tokens has no list of tokens with ids")
         yield from ((token["id"], _added(token, path, "added_tokens")) for token in added)
@@ -155,8 +158,9 @@ _MAP = "special_tokens_map.json"
 def missing(folder: Path) -> RunError:
     """The error for a folder without the files of a tokenizer."""
     return RunError(
-        f"{folder} has no tokenizer that heed reads: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt; "
-        "the library transformers makes it from this folder or from the checkpoint that it was trained from: "
+        f"{folder} has no tokenizer that heed reads: neither {TOKENIZER_JSON}, nor vocab.txt, nor vocab.json with "
+        "merges.txt; the library transformers makes it from this folder or from the checkpoint that it was trained "
+        "from: "
         f"AutoTokenizer.from_pretrained(FOLDER).save_pretrained({str(folder)!r})"
     )
 
@@ -176,7 +180,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-_MOST_LOST = 0.1
+_MAX_SHARE_LOST = 0.1
 """Largest share of tokens that no merge makes: a few are added or spare."""
 _KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE"}
 
@@ -188,33 +192,33 @@ def _library(files: TokenizerFolder) -> Tokenizer:
         RunError: A file is missing or damaged.
         ConfigError: Its kind is not supported.
     """
-    whole, kind = files.whole, _KINDS.get(files.form)
-    if whole is None and kind is None:
+    library_json, kind = files.library_json, _KINDS.get(files.algorithm)
+    if library_json is None and kind is None:
         raise missing(files.folder)
-    as_class = whole is None or (kind is not None and whole["model"].get("type", kind) == kind)
-    path = files.folder if whole is None else files.folder / WHOLE
-    if whole is not None and whole["model"].get("type") == "Unigram":
-        check_scores(whole["model"].get("vocab") or (), path)
+    as_class = library_json is None or (kind is not None and library_json["model"].get("type", kind) == kind)
+    path = files.folder if library_json is None else files.folder / TOKENIZER_JSON
+    if library_json is not None and library_json["model"].get("type") == "Unigram":
+        check_scores(library_json["model"].get("vocab") or (), path)
     try:
-        library = library_of(_of_class(files) if as_class else {**(whole or {}), "post_processor": None})
+        library = library_of(_of_class(files) if as_class else {**(library_json or {}), "post_processor": None})
     except (RunError, ConfigError):
         raise
     except Exception as error:  # the library has no narrower one
         raise RunError(f"{path} is damaged: {error}") from None
     if not as_class:
         _check_kind(library, path)
-    known = {token.content: token for token in library.get_added_tokens_decoder().values()}
-    library.add_tokens([token for content, token in files.added.items() if known.get(content) != token])
+    present = {token.content: token for token in library.get_added_tokens_decoder().values()}
+    library.add_tokens([token for content, token in files.added.items() if present.get(content) != token])
     return library
 
 
 def _of_class(files: TokenizerFolder) -> dict[str, Any]:
     """The JSON of a class that cuts: its tokens are those of the files, the rest follows from the class's fields."""
     folder, options = files.folder, files.options
-    model: Any = None if files.whole is None else files.whole["model"]
-    if files.form == BERT:
+    model: Any = None if files.library_json is None else files.library_json["model"]
+    if files.algorithm == BERT:
         if model is None:
-            lines = read_text(_there(folder, "vocab.txt"), links=True).removesuffix("\n").split("\n")
+            lines = read_text(_required(folder, "vocab.txt"), links=True).removesuffix("\n").split("\n")
             model = {"vocab": {line.removesuffix("\r"): i for i, line in enumerate(lines)}}
         pieces = {"unk_token": files.roles["unk_token"], "continuing_subword_prefix": CONTINUED}
         flags = {ours: getattr(options, theirs) for ours, theirs in _OF_NORMALIZER.items()}
@@ -238,7 +242,7 @@ _OF_NORMALIZER = {
 """Fields of BERT's normalisation with their names in tokenizer_config.json."""
 
 
-def _there(folder: Path, name: str) -> Path:
+def _required(folder: Path, name: str) -> Path:
     if not os.path.lexists(folder / name):
         raise missing(folder)
     return folder / name
@@ -246,20 +250,22 @@ def _there(folder: Path, name: str) -> Path:
 
 def _merges(files: TokenizerFolder) -> dict[str, Any]:
     """The tokens and merges of vocab.json and merges.txt."""
-    names = [_there(files.folder, name) for name in ("vocab.json", "merges.txt")]
+    names = [_required(files.folder, name) for name in ("vocab.json", "merges.txt")]
     for path in names:
         read_bytes(path, links=True)  # the library ends the process where memory ends
     vocabulary, merges = models.BPE.read_file(*map(str, names))
-    made = {left + right for left, right in merges} | {*files.roles.values()}
-    if (lost := sum(len(token) > 1 and token not in made for token in vocabulary)) > _MOST_LOST * len(vocabulary):
-        raise RunError(f"{names[1]}: no merge makes {lost:,} of {len(vocabulary):,} tokens; it was cut short")
+    merged = {left + right for left, right in merges} | {*files.roles.values()}
+    if (unmerged := sum(len(token) > 1 and token not in merged for token in vocabulary)) > _MAX_SHARE_LOST * len(
+        vocabulary
+    ):
+        raise RunError(f"{names[1]}: no merge makes {unmerged:,} of {len(vocabulary):,} tokens; it was cut short")
     return {"vocab": vocabulary, "merges": merges}
 
 
 def check_scores(pieces: Iterable[tuple[str, float]], path: Path) -> None:
     """Refuse pieces whose scores are not finite, of a file."""
-    if odd := [piece for piece, score in pieces if not math.isfinite(score)]:
-        raise RunError(f"{path} is damaged: the score of {odd[0]!r:.50} is not a finite number")
+    if invalid := [piece for piece, score in pieces if not math.isfinite(score)]:
+        raise RunError(f"{path} is damaged: the score of {invalid[0]!r:.50} is not a finite number")
 
 
 def _check_kind(library: Tokenizer, path: Path) -> None:
@@ -280,14 +286,14 @@ def _check_kind(library: Tokenizer, path: Path) -> None:
         raise ConfigError(f"{path}: its {lacks}, which heed does not support; supported: {supported}")
 
 
-_KEPT = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space", "src_lang", "tgt_lang")
+_WRITTEN_AGAIN = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space", "src_lang", "tgt_lang")
 """Fields of tokenizer_config.json that are written again."""
 _FRAMES = {"roberta": (1, 2, 1), "xlm-roberta": (1, 2, 1), "gpt2": (0, 0, 0)}
 """Numbers of start tokens before a text, end tokens between two, and after the last, where they are not BERT's."""
 _OF_PAIRS = {"split_special_tokens": True, "clean_up_tokenization_spaces": False}
-"""Fields of a translator's tokenizers: a text that says "</s>" does not end there, and outputs keep their spaces."""
+"""Fields of a translator's tokenizers: "</s>" in a text is not the end token, and outputs keep their spaces."""
 _SEGMENTS = ("bert",)
-"""Families that are told which of two texts a token is of."""
+"""Families that read `token_type_ids`: the segment, 0 or 1, of each token of a pair of texts."""
 
 
 _ENDS, _STARTS, _PADDING, _UNKNOWN = (
@@ -296,7 +302,7 @@ _ENDS, _STARTS, _PADDING, _UNKNOWN = (
     ("pad_token",),
     ("unk_token",),
 )
-"""Their roles for our special tokens; the first existing one is used."""
+"""Their roles for each of our special tokens; the first role that has a token is used."""
 
 
 def special_of(library: Tokenizer, roles: Mapping[str, str], size: int) -> Special:
@@ -330,15 +336,17 @@ def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None, tag
     """
     state = json.loads(library.to_str())
     model, in_list = state["model"], isinstance(state["model"]["vocab"], list)
-    inside = range(len(model["vocab"])) if in_list else {*model["vocab"].values()}
-    many, added = max(inside, default=-1) + 1, library.get_added_tokens_decoder()
-    size = max([many - 1, *added]) + 1 if size is None else size
-    if many > size:
-        raise ConfigError(f"the tokenizer has {many:,} tokens, but vocab_size of config.json is {size:,}")
+    ids = range(len(model["vocab"])) if in_list else {*model["vocab"].values()}
+    num_tokens, added = max(ids, default=-1) + 1, library.get_added_tokens_decoder()
+    size = max([num_tokens - 1, *added]) + 1 if size is None else size
+    if num_tokens > size:
+        raise ConfigError(f"the tokenizer has {num_tokens:,} tokens, but vocab_size of config.json is {size:,}")
     special = special_of(library, roles, size)
     hidden = {library.id_to_token(i) for i in special if i >= 0} | {roles.get("mask_token")} & {*MASKS} | {*tags}
     if not in_list:
-        model["vocab"] |= {UNUSED.format(i): i for i in range(many) if i not in inside}  # new tokens get the next ids
+        model["vocab"] |= {
+            UNUSED.format(i): i for i in range(num_tokens) if i not in ids
+        }  # new tokens get the next ids
     if model.get("type") == "BPE" and special.unknown < 0:
         model["unk_token"] = None  # it has another role
     if not in_list and model.get("unk_token") not in {None, *model["vocab"]}:
@@ -348,10 +356,10 @@ def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None, tag
     ]
     if in_list:  # Unigram would find the names of special tokens in a text: they are cut in two
         names = sorted(name for name in hidden if name and len(name) > 1)
-        whole = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names)
-        step = {"type": "Split", "pattern": {"Regex": whole}, "behavior": "MergedWithPrevious", "invert": False}
+        names_regex = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names)
+        step = {"type": "Split", "pattern": {"Regex": names_regex}, "behavior": "MergedWithPrevious", "invert": False}
         state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*_steps(state["pre_tokenizer"]), step]}
-    if isinstance(library.decoder, decoders.ByteLevel):  # as `TextTokenizer.spaces_words` wants it
+    if isinstance(library.decoder, decoders.ByteLevel):  # `TextTokenizer.spaces_words` expects a sequence
         state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": _steps(state["pre_tokenizer"])}
     state |= {"truncation": None, "padding": None, "post_processor": None}
     return TextTokenizer(Tokenizer.from_str(json.dumps(state)), special, size)
@@ -389,12 +397,12 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any], tags: bool = False) 
         tokenizer = imported(library, files.roles, rows, special if tags else ())
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
-    kept = {name: value for name, value in files.values.items() if name in _KEPT}
+    fields = {name: value for name, value in files.values.items() if name in _WRITTEN_AGAIN}
     if files.further:
-        kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
-    settings: dict[str, Any] = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": kept}
-    if files.form == AS_IT_IS and files.whole is not None:
-        settings["post_processor"] = files.whole.get("post_processor")
+        fields["additional_special_tokens"] = [*dict.fromkeys(files.further)]
+    settings: dict[str, Any] = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": fields}
+    if files.algorithm == GENERIC and files.library_json is not None:
+        settings["post_processor"] = files.library_json.get("post_processor")
     return tokenizer, settings
 
 
@@ -432,8 +440,8 @@ def write_tokenizer(
         if normal["type"] == "BertNormalizer":
             fields |= {theirs: normal[ours] for ours, theirs in _OF_NORMALIZER.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    library.save(str(folder / WHOLE))
-    write_json(folder / CONFIG, fields)
+    library.save(str(folder / TOKENIZER_JSON))
+    write_json(folder / TOKENIZER_CONFIG, fields)
     if _SAME_AS.get(settings["name"], settings["name"]) in (BERT, GPT2, ROBERTA):
         library.model.save(str(folder))  # the files that are read without tokenizer.json
 
@@ -447,8 +455,8 @@ def _trained(tokenizer: TextTokenizer) -> dict[str, Any]:
     ids = {"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end}
     ids |= {"bos_token": start, "eos_token": end, "mask_token": -1 if tokenizer.mask is None else tokenizer.mask}
     roles = {role: tokenizer.token(i) for role, i in ids.items() if i >= 0}
-    kept = {"additional_special_tokens": [*tokenizer.tags]} if tokenizer.tags else {}
-    return {"state": json.dumps(state), "name": AS_IT_IS, "roles": roles, "kept": kept}
+    fields = {"additional_special_tokens": [*tokenizer.tags]} if tokenizer.tags else {}
+    return {"state": json.dumps(state), "name": GENERIC, "roles": roles, "kept": fields}
 
 
 def _frame(
@@ -460,7 +468,7 @@ def _frame(
     end = roles.get("sep_token", roles.get("eos_token"))
     if start is None or end is None or not starts + between + ends:
         return None
-    known = [(name, i) for name in sorted({start, end}) if (i := library.token_to_id(name)) is not None]
+    special = [(name, i) for name in sorted({start, end}) if (i := library.token_to_id(name)) is not None]
     first, second = [*[start] * starts, "$A"], int(family in _SEGMENTS)
     pair = [*first, *[end] * between, f"$B:{second}", *[f"{end}:{second}"] * ends]
-    return processors.TemplateProcessing(single=[*first, *[end] * ends], pair=pair, special_tokens=known)
+    return processors.TemplateProcessing(single=[*first, *[end] * ends], pair=pair, special_tokens=special)

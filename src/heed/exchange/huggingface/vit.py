@@ -1,6 +1,6 @@
 """ViT: checkpoints of `vit`, and of `deit` with a distillation token.
 
-| here | in the checkpoint | |
+| ours | in the checkpoint | |
 |---|---|---|
 | class_vector | embeddings.cls_token | a vector; theirs has two axes of length 1 before it |
 | positions.table.weight | embeddings.position_embeddings | one row for the class token, then the patches row by row |
@@ -14,9 +14,9 @@ A DeiT has `embeddings.distillation_token` (distillation_vector) and two heads, 
 layer over both tokens' states side by side, `[W_class W_distillation] / 2`. Exports have its bias in both heads, of
 which the checkpoint's were two.
 
-`preprocessor_config.json` says how a checkpoint wants pictures, here a `PictureForm`:
+`preprocessor_config.json` describes the preprocessing of pictures, our `PictureForm`:
 
-| there | here |
+| theirs | ours |
 |---|---|
 | `size: {height, width}`, or one number | `Sizing`, crop `squash`: scaled to that size, proportions lost |
 | `size: {shortest_edge}` and `crop_size` | crop `centre`, `shorter`: the shorter side scaled, the middle cut out |
@@ -25,8 +25,8 @@ which the checkpoint's were two.
 | `image_mean`, `image_std` | `Normalisation`, of pixels from 0 to 1 |
 | `rescale_factor` | in the normalisation, where it is not 1/255 |
 
-Pictures are read as grey or as red, green and blue, as the model wants them, whatever `do_convert_rgb` says, and turned
-as their EXIF data says, which `transformers` leaves to the caller.
+Pictures are read as grey or RGB according to the model's channels, whatever `do_convert_rgb` is, and rotated according
+to their EXIF data, which `transformers` leaves to the caller.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import torch
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
 
 from heed.data.pictures.sizing import Crop, Normalisation, PictureForm, Resample, Sizing
-from heed.exchange.huggingface.family import Family, HeadNames, Line, Vocabularies, Wanted
+from heed.exchange.huggingface.family import Family, HeadNames, Layout, Line, Vocabularies
 from heed.exchange.huggingface.files import (
     SAME,
     Count,
@@ -74,7 +74,7 @@ Side = Annotated[int, Field(ge=1, le=10_000)]
 """Pixels of a side."""
 
 
-def _both(value: Any) -> Any:
+def _height_and_width(value: Any) -> Any:
     return [value, value] if type(value) is int else value
 
 
@@ -113,7 +113,9 @@ class Vit(Family):
     attention_dropout: Share = Field(0.0, alias="attention_probs_dropout_prob")
     patch_size: Side = 16
     num_channels: Literal[1, 3] = 3
-    image_size: Annotated[list[Side], Field(min_length=2, max_length=2), BeforeValidator(_both)] = Field([224, 224])
+    image_size: Annotated[list[Side], Field(min_length=2, max_length=2), BeforeValidator(_height_and_width)] = Field(
+        [224, 224]
+    )
     qkv_bias: Literal[True] = True
     hidden_act: Literal["gelu"] = "gelu"
 
@@ -122,8 +124,8 @@ class Vit(Family):
     def _square(cls, value: Any) -> Any:
         return value[0] if isinstance(value, list) and len(value) == 2 and value[0] == value[1] else value
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
-        body, embeddings = wanted.body, f"{self.prefix}embeddings"
+    def further(self, layout: Layout) -> Sequence[Entry]:
+        body, embeddings = layout.body, f"{self.prefix}embeddings"
         filters = flattened((body.num_channels, body.patch_size, body.patch_size))
         return [
             entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
@@ -163,6 +165,10 @@ class Deit(Vit):
         frozenset({"labels"}): "DeiTForImageClassificationWithTeacher",
         frozenset(): "DeiTModel",
     }
+    refused: ClassVar = {
+        "DeiTForImageClassification": "DeiTForImageClassificationWithTeacher: with one head and a distillation token "
+        "that it does not read, a checkpoint is not supported; import one with both heads, or one of model_type vit"
+    }
     layers: ClassVar = _LAYERS
     expresses: ClassVar = {
         **Vit.expresses,
@@ -170,23 +176,14 @@ class Deit(Vit):
     }
     head_names: ClassVar = ("cls_classifier.", "distillation_classifier.")
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
+    def further(self, layout: Layout) -> Sequence[Entry]:
         weights, biases = (" ".join(f"{head}{part}" for head in self.head_names) for part in ("weight", "bias"))
         return [
             entry("deit.embeddings.distillation_token", "body.distillation_vector", leading(2)),
-            *super().further(wanted),
+            *super().further(layout),
             entry(weights, "labels.weight", _SIDE_BY_SIDE),
             entry(biases, "labels.bias", _MEAN),
         ]
-
-    def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
-        if "classifier.weight" in files:
-            raise self.wrong(
-                "architectures",
-                "DeiTForImageClassificationWithTeacher: with one head and a distillation token that it does not read, "
-                "a checkpoint is not supported; import one with both heads, or one of model_type vit",
-            )
-        return super().derived(files, heads)
 
 
 PREPROCESSOR = "preprocessor_config.json"
@@ -236,20 +233,20 @@ class Preprocessor(Fields):
         Raises:
             ConfigError: The fields contradict each other, or that size.
         """
-        wanted = {"height": height, "width": width}
-        size, cut = self.size or wanted, self.crop_size or wanted
+        model_size = {"height": height, "width": width}
+        size, crop_size = self.size or model_size, self.crop_size or model_size
         if self.do_center_crop and not self.do_resize:
             raise self.wrong("do_resize", "true, with do_center_crop")
         # Without either, pictures must have the model's size.
-        if self.do_resize and (cut if self.do_center_crop else size) != wanted:
+        if self.do_resize and (crop_size if self.do_center_crop else size) != model_size:
             field = "crop_size" if self.do_center_crop else "size"
-            raise self.wrong(field, f"{json.dumps(wanted)}, which is image_size in config.json")
+            raise self.wrong(field, f"{json.dumps(model_size)}, which is image_size in config.json")
         crop: Crop = "centre" if self.do_center_crop and "shortest_edge" in size else "squash"
         shorter = None
-        if self.do_center_crop and size != wanted:
-            shorter, most = min(size.values()), max(height, width)
-            if max(size.values()) != shorter or shorter < most:
-                raise self.wrong("size", f"equal height and width, at least the {most} pixels of crop_size")
+        if self.do_center_crop and size != model_size:
+            shorter, longest_side = min(size.values()), max(height, width)
+            if max(size.values()) != shorter or shorter < longest_side:
+                raise self.wrong("size", f"equal height and width, at least the {longest_side} pixels of crop_size")
         return Sizing(height, width, channels, crop, _FILTERS[self.resample], shorter)
 
     def normalisation(self) -> Normalisation:
@@ -263,7 +260,7 @@ class Preprocessor(Fields):
 
 
 def read_form(folder: Path, config: Any) -> PictureForm:
-    """How a checkpoint wants pictures; where it does not say, as `ViTImageProcessor` has them by default.
+    """The preprocessing of a checkpoint's pictures; missing fields have the defaults of `ViTImageProcessor`.
 
     Args:
         folder: The checkpoint.

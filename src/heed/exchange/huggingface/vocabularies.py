@@ -6,8 +6,9 @@ merge stays from which a token that stays can be built, since the steps of a mer
 the least probable token stays too, which sets the price of unknown characters. Other texts are cut into more tokens.
 
 **A new language.** Its own token comes last. Characters that the vocabulary lacks, and pieces with such a character,
-are put before added tokens, so that texts of other languages are cut as before. A new row starts as the mean of those
-into which the old tokenizer cuts the piece, or of all, and that of the language as the row of another language.
+are put before added tokens, so that texts of other languages are cut as before. The new row of a piece starts as the
+mean of the rows of the tokens into which the old tokenizer cuts it, or of all rows if there are none; the row of the
+language's token starts as that of another language.
 
 Source: Abdaoui et al. 2020 (arXiv:2010.05609), which keep the tokens of a language; the rule for merges is ours.
 """
@@ -26,10 +27,10 @@ from heed.data.tokens import BLANK, CONTINUED, Special, library_of
 from heed.data.tokens.tokenizer import BYTE, CODE, UNUSED, MappedTokenizer, TextTokenizer
 from heed.exchange.huggingface.pieces import NORMAL, cutter_of, parsed
 
-Kept = tuple[dict[str, TextTokenizer], dict[str, list[int]]]
+Trimmed = tuple[dict[str, TextTokenizer], dict[str, list[int]]]
 
 
-def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequence[str]]) -> Kept:
+def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequence[str]]) -> Trimmed:
     """Tokenizers with only the tokens that texts use, and the ids that stay, in the order of their new ids.
 
     Args:
@@ -39,12 +40,12 @@ def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequenc
     groups: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for role, tokenizer in tokenizers.items():
         groups[tuple(tokenizer.tokens)].append(role)
-    smaller, places = dict[str, TextTokenizer](), dict[str, list[int]]()
+    smaller, retained = dict[str, TextTokenizer](), dict[str, list[int]]()
     for tokens, roles in groups.items():
         pieces = {role: _used_pieces(tokenizers[role], texts[role]) for role in roles}
         ids = sorted(set().union(*(_used_ids(tokenizers[role], texts[role], pieces[role]) for role in roles)))
         for role in roles:
-            places[role] = ids
+            retained[role] = ids
             tokenizer = tokenizers[role]
             special = Special(*(-1 if i < 0 else ids.index(i) for i in tokenizer.special))
             if isinstance(tokenizer, MappedTokenizer):
@@ -54,14 +55,15 @@ def trimmed(tokenizers: Mapping[str, TextTokenizer], texts: Mapping[str, Sequenc
                 smaller[role] = MappedTokenizer(cutter, vocabulary, origin, tags, special, codes)
             else:
                 smaller[role] = TextTokenizer(library_of(_state(tokenizer, ids)), special, len(ids))
-    return smaller, places
+    return smaller, retained
 
 
 def _used_pieces(tokenizer: TextTokenizer, texts: Sequence[str]) -> set[str]:
     """The names of the library's tokens that stay."""
     library = tokenizer.library
-    rests = [tokenizer.split_code(text)[1] for text in texts] if isinstance(tokenizer, MappedTokenizer) else texts
-    encodings = library.encode_batch_fast(list(rests), add_special_tokens=False)
+    if isinstance(tokenizer, MappedTokenizer):
+        texts = [tokenizer.split_code(text)[1] for text in texts]
+    encodings = library.encode_batch_fast(list(texts), add_special_tokens=False)
     names = [str(library.id_to_token(i)) for i in set(chain.from_iterable(e.ids for e in encodings))]
     model = json.loads(library.to_str())["model"]
     vocabulary = model["vocab"]
@@ -86,12 +88,12 @@ def _with_parts(names: Iterable[str], merges: Iterable[Any], prefix: str) -> set
     for merge in merges:
         left, right = merge.split(" ") if isinstance(merge, str) else merge
         parts[left + right.removeprefix(prefix)] += [left, right]
-    stay, waiting = set[str](), [*names]
+    closed, waiting = set[str](), [*names]
     while waiting:
-        if (name := waiting.pop()) not in stay:
-            stay.add(name)
+        if (name := waiting.pop()) not in closed:
+            closed.add(name)
             waiting += parts[name]
-    return stay
+    return closed
 
 
 def _used_ids(tokenizer: TextTokenizer, texts: Sequence[str], pieces: Collection[str]) -> set[int]:
@@ -115,9 +117,9 @@ def _state(tokenizer: TextTokenizer, ids: Sequence[int]) -> dict[str, Any]:
     else:
         model["vocab"] = {name: new[i] for name, i in model["vocab"].items() if i in new}
     if model.get("merges"):
-        prefix, known = model.get("continuing_subword_prefix") or "", model["vocab"]
+        prefix, vocabulary = model.get("continuing_subword_prefix") or "", model["vocab"]
         pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-        model["merges"] = [[a, b] for a, b in pairs if {a, b, a + b.removeprefix(prefix)} <= known.keys()]
+        model["merges"] = [[a, b] for a, b in pairs if {a, b, a + b.removeprefix(prefix)} <= vocabulary.keys()]
     state["added_tokens"] = [{**token, "id": new[token["id"]]} for token in state["added_tokens"]]
     return state | {"post_processor": None}
 
@@ -126,9 +128,9 @@ def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple
     """The cutting tokenizer with only some pieces, and its SentencePiece model, if it was made from one."""
     if tokenizer.origin:
         model = parsed(tokenizer.origin)
-        stay = [piece for piece in model.pieces if piece.type != NORMAL or piece.piece in names]
+        retained = [piece for piece in model.pieces if piece.type != NORMAL or piece.piece in names]
         del model.pieces[:]
-        model.pieces.extend(stay)
+        model.pieces.extend(retained)
         return cutter_of(model), model.SerializeToString()
     library = tokenizer.library
     ids = [i for i in range(library.get_vocab_size()) if library.id_to_token(i) in names]
@@ -136,7 +138,7 @@ def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple
 
 
 _PIECES = 1_000
-"""Most pieces of a new language that are learned, characters among them."""
+"""Maximum number of pieces of a new language that are learned, characters among them."""
 
 
 def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence[str]) -> TextTokenizer:
@@ -144,8 +146,8 @@ def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence
     library = tokenizer.library
     merges = _new_merges(library, texts)
     pieces = [*dict.fromkeys(chain.from_iterable((*parts, piece) for piece, parts in merges))]
-    known = library.get_vocab()
-    pieces = [piece for piece in pieces if piece not in known]
+    present = library.get_vocab()
+    pieces = [piece for piece in pieces if piece not in present]
     if isinstance(tokenizer, MappedTokenizer):
         vocabulary, old = [*tokenizer.tokens], [*tokenizer.tags]
         place = 1 + max(i for i, token in enumerate(vocabulary) if token not in old and token != UNUSED.format(i))
@@ -156,8 +158,8 @@ def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence
     state: dict[str, Any] = json.loads(library.to_str())
     model, size = state["model"], library.get_vocab_size(with_added_tokens=False)
     if isinstance(model["vocab"], list):  # unigram
-        least = min(score for _, score in model["vocab"])
-        model["vocab"] += [[piece, least] for piece in pieces]
+        minimum = min(score for _, score in model["vocab"])
+        model["vocab"] += [[piece, minimum] for piece in pieces]
     else:
         model["vocab"] |= {piece: size + n for n, piece in enumerate(pieces)}
     if "merges" in model:
@@ -178,24 +180,24 @@ def _new_merges(library: Tokenizer, texts: Sequence[str]) -> list[tuple[str, tup
     if library.pre_tokenizer is not None:
         learned.pre_tokenizer = library.pre_tokenizer
     learned.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=_PIECES, show_progress=False))
-    model, known = json.loads(learned.to_str())["model"], {*library.get_vocab()}
-    new = {piece for piece in model["vocab"] if len(piece) == 1} - known
+    model, vocabulary = json.loads(learned.to_str())["model"], {*library.get_vocab()}
+    new = {piece for piece in model["vocab"] if len(piece) == 1} - vocabulary
     pieces: list[tuple[str, tuple[str, ...]]] = [(character, ()) for character in sorted(new)]
-    known |= new
+    vocabulary |= new
     if isinstance(library.model, models.BPE):
         for left, right in model["merges"]:
-            if {left, right} <= known and not new.isdisjoint(left + right):
+            if {left, right} <= vocabulary and not new.isdisjoint(left + right):
                 pieces.append((left + right, (left, right)))
-                known.add(left + right)
+                vocabulary.add(left + right)
     return pieces
 
 
 def _with_pieces(tokenizer: MappedTokenizer, pieces: Sequence[str]) -> tuple[Any, bytes]:
     """The cutting tokenizer with further pieces, less probable than all others, and its SentencePiece model."""
     model = parsed(tokenizer.origin)
-    least = min(piece.score for piece in model.pieces)
+    minimum = min(piece.score for piece in model.pieces)
     for n, piece in enumerate(pieces, start=1):
-        model.pieces.add(piece=piece, score=least - n, type=NORMAL)
+        model.pieces.add(piece=piece, score=minimum - n, type=NORMAL)
     return cutter_of(model), model.SerializeToString()
 
 
@@ -207,10 +209,10 @@ def starting_rows(tokenizer: TextTokenizer, parent: TextTokenizer, like: int | N
         parent: Without them.
         like: The row that new tags start as; None for the mean of all tags.
     """
-    known, tags = {*parent.tokens}, {*tokenizer.tags.values()}
+    parent_tokens, tags = {*parent.tokens}, {*tokenizer.tags.values()}
     rows = dict[int, list[int]]()
     for i, token in enumerate(tokenizer.tokens):
-        if token not in known:
+        if token not in parent_tokens:
             parts = [part for part in parent.encode(token.replace(BLANK, " ")).ids if part != parent.special.unknown]
             if parts and parent.token(parts[0]) == BLANK != token[:1]:  # a space that the tokenizer puts before texts
                 del parts[0]

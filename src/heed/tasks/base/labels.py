@@ -96,9 +96,9 @@ class LabelPrediction(Prediction):
         """The labels with their probabilities, most probable first."""
         return sorted(self.probabilities.items(), key=lambda item: -item[1])
 
-    def summary(self, most: int = 5) -> str:
+    def summary(self, limit: int = 5) -> str:
         """The labels with their probabilities, most probable first, in one line."""
-        return "  ".join(f"{label} {probability:.3f}" for label, probability in self.ranked[:most]) or "(blank)"
+        return "  ".join(f"{label} {probability:.3f}" for label, probability in self.ranked[:limit]) or "(blank)"
 
 
 def check_labels(labels: Sequence[str]) -> None:

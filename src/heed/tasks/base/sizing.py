@@ -99,8 +99,8 @@ def freeze_to_fit(task: Any) -> Any:
     if training.minutes is not None and training.steps is None and training.epochs is None:
         budget = _ROOM * 60.0 * training.minutes
         update, passes = seconds_of(task, budget)
-        shares = [count / total for count in frozen]
-        seconds = [update * (1 - share) + passes * (1 - share / 3) for share in shares]
+        frozen_shares = [count / total for count in frozen]
+        seconds = [update * (1 - share) + passes * (1 - share / 3) for share in frozen_shares]
         enough = next((n for n, each in enumerate(seconds) if _TUNED * each <= budget), len(_FROZEN) - 1)
         if enough > chosen:
             chosen = enough

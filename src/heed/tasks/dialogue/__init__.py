@@ -531,7 +531,7 @@ class DialogueExaminer(WritingExaminer):
             return Markup('<p class="hint">This conversation has no response.</p>')
         turn = responses[-1]
         before = Conversation(conversation.turns[:turn], conversation.speakers[:turn])
-        speaker = conversation.speaker(turn) if conversation.speaker(turn) in run.input.speakers.known else None
+        speaker = conversation.speaker(turn) if conversation.speaker(turn) in run.input.speakers.named else None
         shown = run.look(before, speaker=speaker, beam_size=beam_size)
         return map_html(shown.look, _LOOKS, "This model does not attend to the turns while it writes.", numbers)
 

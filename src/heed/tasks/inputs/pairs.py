@@ -27,7 +27,7 @@ from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, counted, counted_are, sample_lines
-from heed.tasks.base.transfer import Parent
+from heed.tasks.base.transfer import Parent, language_token
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
 from heed.tasks.contracts import Batch, Draw, Pass, Sized, as_list
 from heed.tasks.inputs.few_pairs import (
@@ -289,10 +289,10 @@ class Pairs(Tokens):
         if name and (token := language_token(self.tokenizers[side], name)) is not None:
             return [token]
         names = sorted(tag.removeprefix("__").removesuffix("__") for tag in tags if not tag.startswith("<"))
-        known = suggest(str(name), names) if name else f", such as {', '.join(names[:_SHOWN])}"
+        suggestion = suggest(str(name), names) if name else f", such as {', '.join(names[:_SHOWN])}"
         what = f"has no language {name!r}" if name else "needs the language of its texts"
         new = "; a new language needs --like LANGUAGE, one to start from" if name else ""
-        raise ConfigError(f"data.{side}_language: the model {what}{known}{new}")
+        raise ConfigError(f"data.{side}_language: the model {what}{suggestion}{new}")
 
     def between(self, source: str | None, target: str | None) -> Self:
         """The same input for texts of other languages; None for those of the configuration."""

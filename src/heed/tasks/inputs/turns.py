@@ -137,7 +137,7 @@ class Speakers:
         return self.names.index(name) if name in self.names else UNKNOWN_SPEAKER
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def named(self) -> tuple[str, ...]:
         """The names of all but the unknown speaker."""
         return self.names[1:]
 
@@ -147,20 +147,20 @@ class Speakers:
         Raises:
             ConfigError: The message lists the speakers.
         """
-        if name in self.known:
+        if name in self.named:
             return
-        if not self.known:
+        if not self.named:
             raise ConfigError(f"{field} is '{name}', but the conversations name no speakers; remove it")
         raise ConfigError(
-            f"{field} is '{name}', but the speakers of the training conversations are {', '.join(self.known)}"
-            f"{nearest(name, self.known)}"
+            f"{field} is '{name}', but the speakers of the training conversations are {', '.join(self.named)}"
+            f"{nearest(name, self.named)}"
         )
 
     def next_after(self, speaker: str, respond: str) -> str:
         """The default speaker who responds to a speaker: the one in `data.respond`, or the first other speaker."""
-        if respond in self.known:
+        if respond in self.named:
             return respond
-        return next((name for name in self.known if name != speaker), speaker if speaker in self.known else "")
+        return next((name for name in self.named if name != speaker), speaker if speaker in self.named else "")
 
 
 class Read(NamedTuple):
@@ -378,7 +378,7 @@ class Turns(Tokens):
 
     def save(self, folder: Path) -> None:
         super().save(folder)
-        text = json.dumps([*self.speakers.known], ensure_ascii=False) + "\n"
+        text = json.dumps([*self.speakers.named], ensure_ascii=False) + "\n"
         write_whole(folder / _SPEAKERS, lambda part: part.write_text(text, encoding="utf-8"))
 
     def restore(self, config: Any, folder: Path) -> Self:
@@ -393,7 +393,7 @@ class Turns(Tokens):
 
     def rows(self) -> Mapping[str, Rows]:
         if self.reads_turns:
-            return {**super().rows(), "speakers": Rows(["unknown", *self.speakers.known])}
+            return {**super().rows(), "speakers": Rows(["unknown", *self.speakers.named])}
         return {side: Rows(self.tokenizer.tokens, unit="tokens") for side in ("source", "target")}
 
     @property
@@ -545,7 +545,7 @@ class Turns(Tokens):
         row = Row(Items([], Findings(hint=False), ""), 0, value)
         conversation = conversation_of(row, columns, "the conversation")
         assert conversation is not None, "a row with a value"
-        if conversation.speakers or not conversation.turns or not self.speakers.known:
+        if conversation.speakers or not conversation.turns or not self.speakers.named:
             return conversation
         responds, user = self.parts(None)
         pair = responds, user if user != responds else ""
@@ -578,9 +578,9 @@ class Turns(Tokens):
         speakers, respond = self.speakers, self.config.data.respond
         if speaker is not None:
             speakers.check(speaker, "speaker")
-        first = speakers.known[0] if speakers.known else ""
+        first = speakers.named[0] if speakers.named else ""
         model_speaker = speaker or speakers.next_after(first, respond)
-        return model_speaker, next((name for name in speakers.known if name != model_speaker), model_speaker)
+        return model_speaker, next((name for name in speakers.named if name != model_speaker), model_speaker)
 
     def who_responds(self, conversation: Conversation, speaker: str | None = None) -> str:
         """The next speaker: `speaker`, else the one in `data.respond`, else one who did not speak last."""
@@ -598,7 +598,7 @@ class Turns(Tokens):
     def about(self, work: Work) -> Iterator[str]:
         """Speakers; of each split turns, responses, and the numbers of those not read in full or not trained on."""
         data = self.config.data
-        yield f"\nspeakers: {', '.join(self.speakers.known) or 'none named'}; responses of {data.respond}"
+        yield f"\nspeakers: {', '.join(self.speakers.named) or 'none named'}; responses of {data.respond}"
         for split, counts in work.report_counts().items():
             turns = counts["turns"] / max(1, counts["examples"])
             yield (

@@ -287,10 +287,10 @@ class PretrainingOutputs(TextOutputs):
         for text, answer in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
             yield Written(("",)) if answer is None else Written(self.lines(text, answer), unread=answer.unread)
 
-    def _predicted(self, texts: Sequence[Any], most: int) -> Sequence[FilledText | NextSentence | None]:
+    def _predicted(self, texts: Sequence[Any], num_candidates: int) -> Sequence[FilledText | NextSentence | None]:
         """Filled texts or, with --next, answers for pairs; None for a blank pair."""
         if not self.pairs:
-            return self.run.predict(texts, most=most)  # type: ignore[no-any-return]
+            return self.run.predict(texts, most=num_candidates)  # type: ignore[no-any-return]
         answers = iter(self.run.follows([pair for pair in texts if "".join(pair).strip()]))
         return [next(answers) if "".join(pair).strip() else None for pair in texts]
 

@@ -448,8 +448,8 @@ def outcomes_of(scores: Any) -> Outcomes:
             main.append(share(*right, correct.tolist(), counts.tolist()))
             further.append(rate(*loss, nats, counts, 3))
     units = [unit for *_, unit in MEASURES.values()]
-    shares = ([f"{right:.0f} of {count:.0f}" * (count > 0) for _, right, count in both] for both in table.tolist())
-    texts = (", ".join(f"{text} {unit}" for text, unit in zip(both, units, strict=True) if text) for both in shares)
+    ratios = ([f"{right:.0f} of {count:.0f}" * (count > 0) for _, right, count in both] for both in table.tolist())
+    texts = (", ".join(f"{text} {unit}" for text, unit in zip(both, units, strict=True) if text) for both in ratios)
     return Outcomes(tuple(texts), tuple(main), tuple(further), details=details)
 
 

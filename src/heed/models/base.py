@@ -1,4 +1,9 @@
-"""Interfaces of models: bodies that encode texts, rows, series or pictures, and bodies that generate text."""
+"""Contract of every model: a typed configuration, one of a few interfaces, and step-by-step decoding.
+
+Models take plain tensors and masks; they do not depend on files, tokenizers, beam search or observers. The classes of
+configurations come first, with the fields set from the data and named sizes; then the interfaces: bodies that encode
+texts, rows, series or pictures, and bodies that generate text.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,79 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows, watch
 from heed.attention.modules import Attends
-from heed.models.base.config import ImageConfig, ModelConfig
 from heed.shapes import ReturnsTensor
 
 Interface = Literal[
     "encoder", "pair_encoder", "pair_decoder", "turn_decoder", "language_model", "image_encoder", "rows", "series"
 ]
+
+
+def named_sizes(
+    tiny: dict[str, Any], small: dict[str, Any] | None = None, **others: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Fields that differ from the defaults, by size; size "base" has the defaults."""
+    return {"tiny": tiny, "small": small or {}, "base": {}, **others}
+
+
+class ModelConfig(BaseModel):
+    """Configuration of a model; the defaults are size base.
+
+    The docstring of a subclass begins with "Fields of `name`" and, after a semicolon, names the source of the default
+    widths; `heed models` prints that part.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    sizes: ClassVar[dict[str, dict[str, Any]]] = named_sizes(tiny={})
+    """Fields that differ from the defaults, by size."""
+
+
+class TextConfig(ModelConfig):
+    """Configuration of a model that reads one text."""
+
+    vocab_size: int = Field(gt=0)
+    """Size of the vocabulary; set from the data."""
+
+
+class TokenConfig(TextConfig):
+    """Configuration of a model that returns a state for each token."""
+
+    d_features: int = Field(0, ge=0)
+    """Width of additional features of each token, such as its characters; set by the task."""
+
+
+class ImageConfig(ModelConfig):
+    """Configuration of a model that reads a picture."""
+
+    num_channels: int = Field(gt=0)
+    """Channels of a picture: 1 (grey) or 3 (RGB); set from the data."""
+    height: int = Field(gt=0)
+    """Height of a picture in pixels; set from the data."""
+    width: int = Field(gt=0)
+    """Width of a picture in pixels; set from the data."""
+
+
+class TranslatorConfig(ModelConfig):
+    """Configuration of a model that reads a source and generates a target."""
+
+    source_vocab_size: int = Field(gt=0)
+    """Size of the source vocabulary; set from the data."""
+    target_vocab_size: int = Field(gt=0)
+    """Size of the target vocabulary; set from the data."""
+
+
+class TurnConfig(ModelConfig):
+    """Configuration of a model that reads a conversation turn by turn and generates a response."""
+
+    vocab_size: int = Field(gt=0)
+    """Size of the vocabulary; set from the data."""
+    num_speakers: int = Field(gt=0)
+    """Number of distinct speakers, including the unknown speaker; set from the data."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""BERT, RoBERTa and XLM-R, DistilBERT: all are our model `bert` with other fields.
+"""Families of one stack of blocks and one tokenizer: BERT, RoBERTa and XLM-R, DistilBERT; GPT-2.
+
+All but GPT-2 are our model `bert` with other fields:
 
 | | segments | positions begin | between two texts | layer before a text's label |
 |---|---|---|---|---|
@@ -6,8 +8,13 @@
 | RoBERTa, XLM-R | 1 | after the padding token's id | `</s></s>` | `classifier.dense`, tanh |
 | DistilBERT | none | at 0 | [SEP] | `pre_classifier`, relu |
 
+GPT-2 is our model `gpt` with a table of positions, layer normalisation and biases. Its matrices are (in, out), and
+queries, keys and values are one matrix (`c_attn`). The vocabulary's only special token ends texts and stands in for the
+others. A classifier reads the last token's state by a matrix without a bias.
+
 Source: Devlin et al. 2019 (arXiv:1810.04805), Liu et al. 2019 (arXiv:1907.11692), Conneau et al. 2020
-(arXiv:1911.02116), Sanh et al. 2019 (arXiv:1910.01108); the names of their published tensors.
+(arXiv:1911.02116), Sanh et al. 2019 (arXiv:1910.01108), Radford et al. 2019 (docs/systems.md, C7); the names of their
+published tensors.
 """
 
 from __future__ import annotations
@@ -17,9 +24,23 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted, classes
-from heed.exchange.huggingface.files import Count, Depth, Entry, Id, Share, TensorFiles, after, entry, first_of, layer
+from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Layout, Vocabularies, classes
+from heed.exchange.huggingface.files import (
+    TRANSPOSED,
+    Count,
+    Depth,
+    Entry,
+    Id,
+    Share,
+    TensorFiles,
+    after,
+    entry,
+    first_of,
+    joined,
+    layer,
+)
 from heed.models.bert import BertConfig
+from heed.models.gpt import BlocksConfig, GPTConfig
 
 _BERT = {
     "body.inputs.embedding": "embeddings.word_embeddings",
@@ -55,12 +76,12 @@ class _Encoder(Family):
         """The layer that a text's label is read through."""
         return self.pooler
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
-        # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
+    def further(self, layout: Layout) -> Sequence[Entry]:
+        # With a tied matrix, the bias is a parameter of the head, otherwise of the head's output layer (`decoder`).
         names = (f"{self.head_of_words}.bias", f"{self.head_of_words}.decoder.bias")
-        name, other = names if wanted.tied else reversed(names)
-        bias = entry(name, "words.output.bias", also=other, copied=not wanted.tied)
-        return [bias, *self.output(wanted, "words.output.weight"), *layer(self.pooler_of(wanted.heads), "body.pooler")]
+        name, other = names if layout.tied else reversed(names)
+        bias = entry(name, "words.output.bias", also=other, copied=not layout.tied)
+        return [bias, *self.output(layout, "words.output.weight"), *layer(self.pooler_of(layout.heads), "body.pooler")]
 
     def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
         return {"pooler": self.pooling if f"{self.pooler_of(heads)}.weight" in files else "none"}
@@ -92,6 +113,7 @@ class Bert(_Encoder):
     }
     tied_names: ClassVar = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
     expresses: ClassVar = {"double_separator": (False, "it puts one [SEP] between two texts")}
+    excludes: ClassVar = {"num_segments": (0, "it has at least one segment")}
     known_by: ClassVar = {"cls.predictions.bias": "words", "cls.seq_relationship.weight": "order"}
     head_names: ClassVar = ("cls.", "classifier.")
     head_of_words: ClassVar = "cls.predictions"
@@ -108,12 +130,6 @@ class Bert(_Encoder):
     attention_dropout: Share = Field(0.1, alias="attention_probs_dropout_prob")
     activation: str = Field("gelu", alias="hidden_act", validate_default=True)
     position_embedding_type: Literal["absolute"] = "absolute"
-
-    @classmethod
-    def refuse(cls, body: BertConfig, heads: HeadNames) -> None:
-        super().refuse(body, heads)
-        if not body.num_segments and "num_segments" not in cls.expresses:
-            raise cls.lacks("num_segments", 0, "it has at least one segment")
 
 
 class DistilBert(_Encoder):
@@ -159,9 +175,9 @@ class DistilBert(_Encoder):
     attention_dropout: Share = 0.1
     activation: str = Field("gelu", validate_default=True)
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
+    def further(self, layout: Layout) -> Sequence[Entry]:
         bias, pooler = entry("vocab_projector.bias", "words.output.bias"), layer(self.pooler, "body.pooler")
-        return [bias, *self.output(wanted, "words.output.weight"), *pooler]
+        return [bias, *self.output(layout, "words.output.weight"), *pooler]
 
 
 class Roberta(Bert):
@@ -191,12 +207,12 @@ class Roberta(Bert):
     def pooler_of(self, heads: HeadNames) -> str:
         return "classifier.dense" if "labels" in heads else "roberta.pooler.dense"
 
-    def further(self, wanted: Wanted) -> Sequence[Entry]:
+    def further(self, layout: Layout) -> Sequence[Entry]:
         positions, segments = (f"roberta.embeddings.{name}_embeddings.weight" for name in ("position", "token_type"))
         return [
             entry(positions, "body.positions.table.weight", after(self.pad_token_id + 1)),
             entry(segments, "body.segments.weight", first_of(self.num_segments)),
-            *super().further(wanted),
+            *super().further(layout),
         ]
 
     def derived(self, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
@@ -226,3 +242,74 @@ class XlmRoberta(Roberta):
 
     model_type: ClassVar = "xlm-roberta"
     architectures: ClassVar = classes("XLMRoberta", "order")
+
+
+_OURS = {"gelu": "gelu_exact", "gelu_tanh": "gelu"}
+"""Activations whose names in `gpt` differ from those in `bert`."""
+
+
+class Gpt2(Family):
+    """GPT-2."""
+
+    model_type: ClassVar = "gpt2"
+    model: ClassVar = "gpt"
+    config_class: ClassVar = GPTConfig
+    prefix: ClassVar = "transformer."
+    architectures: ClassVar = {**classes("GPT2", "words", "order"), frozenset({"output"}): "GPT2LMHeadModel"}
+    layers: ClassVar = {
+        "body.embedding": "wte",
+        "body.inputs.embedding": "wte",  # of an encoder
+        "body.positions.table": "wpe",
+        "body.blocks.*.around_attention.norm": "h.*.ln_1",
+        "body.blocks.*.around_feed_forward.norm": "h.*.ln_2",
+        "body.blocks.*.attention.w_out": ("h.*.attn.c_proj", TRANSPOSED),
+        "body.blocks.*.feed_forward.inner": ("h.*.mlp.c_fc", TRANSPOSED),
+        "body.blocks.*.feed_forward.outer": ("h.*.mlp.c_proj", TRANSPOSED),
+        "body.norm": "ln_f",
+        "labels": "score",
+        "tags": "classifier",
+    }
+    tied_names: ClassVar = ("transformer.wte.weight", "lm_head.weight")
+    activations: ClassVar = {theirs: _OURS.get(ours, ours) for theirs, ours in ACTIVATIONS.items()}
+    expresses: ClassVar = {
+        "positions": ("learned", "it has a table of positions"),
+        "norm": ("layer", "it has layer normalisation"),
+        "bias": (True, "its layers have biases"),
+    }
+    head_names: ClassVar = ("lm_head.", "score.", "classifier.")
+    label_bias: ClassVar = False
+    ignored: ClassVar = (r"\.attn\.(masked_)?bias$",)
+
+    d_model: Count = Field(768, alias="n_embd")
+    num_heads: Count = Field(12, alias="n_head")
+    num_layers: Depth = Field(12, alias="n_layer")
+    d_ff: Count | None = Field(None, alias="n_inner")
+    max_length: Count = Field(1024, alias="n_positions")
+    norm_eps: Share = Field(1e-5, alias="layer_norm_epsilon")
+    dropout: Share = Field(0.1, alias="resid_pdrop")
+    attention_dropout: Share = Field(0.1, alias="attn_pdrop")
+    activation: str = Field("gelu_new", alias="activation_function", validate_default=True)
+    scale_attn_weights: Literal[True] = True
+    scale_attn_by_inverse_layer_idx: Literal[False] = False
+    reorder_and_upcast_attn: Literal[False] = False
+    is_encoder_decoder: Literal[False] = False
+
+    def further(self, layout: Layout) -> Sequence[Entry]:
+        lines = self.output(layout, "output.weight")
+        for part in ("weight", "bias"):
+            ours = " ".join(f"body.blocks.*.attention.w_{name}.{part}" for name in ("query", "key", "value"))
+            lines.append(entry(f"transformer.h.*.attn.c_attn.{part}", ours, joined(3)))
+        return lines
+
+    @classmethod
+    def written(cls, body: BlocksConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        padding, _, start, end = vocabularies["tokens"][0].special
+        # GPT-2 classifiers find a text's last token by the padding after it.
+        padded = padding != end or heads & {"labels", "tags"}
+        return {
+            "n_inner": None if body.inner_width == 4 * body.d_model else body.inner_width,
+            "embd_pdrop": body.dropout,
+            "bos_token_id": start,
+            "eos_token_id": end,
+            "pad_token_id": padding if padded else None,
+        }
