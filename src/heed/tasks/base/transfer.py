@@ -420,11 +420,6 @@ class Parent:
         return starting
 
 
-def language_token(tokenizer: TextTokenizer, name: str) -> int | None:
-    """The token of a language, by its name or, as in M2M-100, between underscores; None if there is none."""
-    return tokenizer.tags.get(name, tokenizer.tags.get(f"__{name}__"))
-
-
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:
     """The fields in which two models of the same name differ, except sizes that follow from the data, for a message."""
     fields, parent_fields = {**ours.settings}, theirs.settings

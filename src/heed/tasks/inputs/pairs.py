@@ -27,7 +27,7 @@ from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, counted, counted_are, sample_lines
-from heed.tasks.base.transfer import Parent, language_token
+from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, VALIDATED, ToWrite
 from heed.tasks.contracts import Batch, Draw, Pass, Sized, as_list
 from heed.tasks.inputs.few_pairs import (
