@@ -423,7 +423,8 @@ def warning_if_short(task: Work, updates: int) -> str:
     if training.minutes is None or training.steps is not None:
         return f"warning: {done}; a useful model takes about {enough:,} updates" if updates < 10 else ""
     minutes = round_minutes(training.minutes * enough / updates)
-    smaller = "" if task.config.model.size in ("tiny", "scarce") else " or a smaller model (model.size=tiny)"
+    is_smallest = task.config.model.size in ("tiny", "scarce") or task.config.model.from_ is not None
+    smaller = "" if is_smallest else " or a smaller model (model.size=tiny)"
     return (
         f"warning: {done}, fit into {in_minutes(training.minutes)}; a useful model takes about {enough:,} updates, so "
         f"expect little of this one: give --minutes {minutes}{smaller}"

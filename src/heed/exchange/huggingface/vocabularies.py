@@ -137,6 +137,8 @@ def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple
     return library_of(_state(TextTokenizer(library), ids)), b""
 
 
+_OFTEN = 5
+"""Occurrences of a pair of pieces of a new language from which it is merged."""
 _PIECES = 1_000
 """Maximum number of pieces of a new language that are learned, characters among them."""
 
@@ -179,7 +181,9 @@ def _new_merges(library: Tokenizer, texts: Sequence[str]) -> list[tuple[str, tup
         learned.normalizer = library.normalizer
     if library.pre_tokenizer is not None:
         learned.pre_tokenizer = library.pre_tokenizer
-    learned.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=_PIECES, show_progress=False))
+    learned.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=_PIECES, min_frequency=_OFTEN, show_progress=False)
+    )
     model, vocabulary = json.loads(learned.to_str())["model"], {*library.get_vocab()}
     new = {piece for piece in model["vocab"] if len(piece) == 1} - vocabulary
     pieces: list[tuple[str, tuple[str, ...]]] = [(character, ()) for character in sorted(new)]

@@ -46,7 +46,7 @@ from torch.overrides import TorchFunctionMode
 from heed import folder as folders
 from heed.config import ModelSection, RunConfig, Source, TrainingConfig
 from heed.data.tokens.tokenizer import TextTokenizer, language_token
-from heed.errors import ConfigError, RunError, nearest, suggest, whole_number
+from heed.errors import ConfigError, RunError, nearest, whole_number
 from heed.models.base import Interface, PairDecoder, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, spec_of, task_class
@@ -401,22 +401,15 @@ class Parent:
         return CopiedTensors(self.path, tuple(whole), tokens, tuple(new), mapped, unused(parent, called.values()))
 
     def _starting_rows(self, task: Any) -> dict[str, dict[int, list[int]]]:
-        """By kind of row, for each token of a new language the parent's rows whose mean it starts as.
-
-        Raises:
-            ConfigError: The parent lacks the language that `model.like` names.
-        """
+        """By kind of row, for each token of a new language the parent's rows whose mean it starts as."""
         if (like := getattr(task.config.model, "like", None)) is None:
             return {}
         from heed.exchange.huggingface.vocabularies import starting_rows
 
         starting = dict[str, dict[int, list[int]]]()
-        for kind, theirs in self.task.tokenizers().items():
-            token = None if like == "mean" else language_token(theirs, like)
-            if token is None and like != "mean":
-                names = sorted(tag.removeprefix("__").removesuffix("__") for tag in theirs.tags)
-                raise ConfigError(f"model.like: {self.path} has no language {like!r}{suggest(like, names)}")
-            starting[kind] = starting_rows(task.tokenizers()[kind], theirs, token)
+        for kind, parent_tokenizer in self.task.tokenizers().items():
+            token = None if like == "mean" else language_token(parent_tokenizer, like)
+            starting[kind] = starting_rows(task.tokenizers()[kind], parent_tokenizer, token)
         return starting
 
 
@@ -446,6 +439,10 @@ def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]
         set_by_user = config.tokenizer.model_fields_set - _OWN
         if is_fine_tuning(config, start, task.interfaces) and not set_by_user and start.has_tokenizers(task):
             config = config.settle("fine-tuning", {"tokenizer.from_": config.model.from_})
+        for field in ("source_language", "target_language"):
+            language = getattr(start.task.config.data, field, None)
+            if language is not None and getattr(config.data, field, language) is None:
+                config = config.settle(f"as in {start.path}", {f"data.{field}": language})
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
             "tokenizer.extend is true, but there is no tokenizer to extend; set tokenizer.from to a run, or give "

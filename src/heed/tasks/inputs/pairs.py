@@ -22,7 +22,7 @@ from heed.data.kinds.contents import no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer, language_token
-from heed.errors import ConfigError, DataError, suggest
+from heed.errors import ConfigError, DataError, nearest
 from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
@@ -166,6 +166,11 @@ class Pairs(Tokens):
                 of_side = dict.fromkeys(getattr(section, f"{side}_language", None) for section in sections)
                 languages[side] = [name for name in of_side if name is not None]
         if parent is None:
+            if config.model.like is not None:
+                raise ConfigError(
+                    f"model.like={config.model.like} is for a run that starts from a model of several languages; give "
+                    "--from RUN"
+                )
             for side, names in languages.items():
                 (source if side == "source" else target).add_tags(names)
         elif config.model.like is not None:
@@ -184,11 +189,15 @@ class Pairs(Tokens):
         """The tokenizers with the languages that they lack, and with the characters of these.
 
         Raises:
-            ConfigError: They lack none.
+            ConfigError: They lack none, or lack the one to start from.
         """
         from heed.exchange.huggingface.vocabularies import with_language
 
-        sides = {"source": source, "target": target}
+        sides, like = {"source": source, "target": target}, config.model.like
+        if like != "mean":
+            for tokenizer in sides.values():
+                if language_token(tokenizer, like) is None:
+                    raise ConfigError(f"model.like: {lacks_language(tokenizer, like)}")
         new = {
             side: [name for name in names if language_token(sides[side], name) is None]
             for side, names in languages.items()
@@ -196,14 +205,15 @@ class Pairs(Tokens):
         tags = [*dict.fromkeys(name for names in new.values() for name in names)]
         if not tags:
             raise ConfigError(
-                f"model.like={config.model.like} is for a language that the model lacks, but it has all of "
+                f"model.like={like} is for a language that the model lacks, but it has all of "
                 f"{', '.join(dict.fromkeys(chain.from_iterable(languages.values()))) or 'them'}; remove the field"
             )
         examples = splits.examples["train"]
         texts = [getattr(pair, side) for side, names in new.items() if names for pair in examples]
         extended = with_language(source, tags, texts)
         splits.remarks.append(
-            f"new language {', '.join(tags)}: {counted(extended.vocab_size - source.vocab_size, 'new token')}"
+            f"new language {', '.join(tags)}, which starts as {'the mean of all' if like == 'mean' else like}: "
+            f"{counted(extended.vocab_size - source.vocab_size, 'new token')}"
         )
         return extended, extended if source.tokens == target.tokens else with_language(target, tags, texts)
 
@@ -279,7 +289,7 @@ class Pairs(Tokens):
         Raises:
             ConfigError: It is not set, the tokenizer has no token for it, or the model has no languages.
         """
-        name, tags = getattr(self.config.data, f"{side}_language", None), self.tokenizers[side].tags
+        name = getattr(self.config.data, f"{side}_language", None)
         if frame != "language":
             if name is None:
                 return []
@@ -288,11 +298,12 @@ class Pairs(Tokens):
             )
         if name and (token := language_token(self.tokenizers[side], name)) is not None:
             return [token]
-        names = sorted(tag.removeprefix("__").removesuffix("__") for tag in tags if not tag.startswith("<"))
-        suggestion = suggest(str(name), names) if name else f", such as {', '.join(names[:_SHOWN])}"
-        what = f"has no language {name!r}" if name else "needs the language of its texts"
-        new = "; a new language needs --like LANGUAGE, one to start from" if name else ""
-        raise ConfigError(f"data.{side}_language: the model {what}{suggestion}{new}")
+        if name is None:
+            raise ConfigError(
+                f"data.{side}_language: the model needs the language of its texts, such as "
+                f"{', '.join(languages_of(self.tokenizers[side])[:_SHOWN])}"
+            )
+        raise ConfigError(f"data.{side}_language: {lacks_language(self.tokenizers[side], name)}")
 
     def between(self, source: str | None, target: str | None) -> Self:
         """The same input for texts of other languages; None for those of the configuration."""
@@ -525,6 +536,22 @@ def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     by_kind = parent.task.tokenizers()
     sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]
     return {side: by_kind.get(side) or by_kind["tokens"] for side in sides if by_kind.keys() & {side, "tokens"}}
+
+
+def languages_of(tokenizer: TextTokenizer) -> list[str]:
+    """The languages of a tokenizer, by name."""
+    return sorted(tag.removeprefix("__").removesuffix("__") for tag in tokenizer.tags if not tag.startswith("<"))
+
+
+def lacks_language(tokenizer: TextTokenizer, name: str) -> str:
+    """The end of an error about a language that a tokenizer lacks, with what may be meant."""
+    names = languages_of(tokenizer)
+    alike = next((language for language in names if language.split("_")[0] == name.split("_")[0]), None)
+    hint = nearest(name, names) if alike is None else f"; did you mean '{alike}'?"
+    if not names:
+        return f"the model has no languages, so none is called {name!r}"
+    few = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
+    return f"the model has no language {name!r}{hint or f'; it has {few}'} (training adds one with --like)"
 
 
 def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:
