@@ -22,7 +22,7 @@ slow: $(VENV)/.dev
 
 SEED = 1
 fuzz: $(VENV)/.dev  # 10 tasks, 7 checkpoints, 20,000 calls from eight threads, 10,000 requests; make fuzz SEED=7
-	HF_HUB_OFFLINE=1 HEED_FUZZ=500 HEED_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/test_fuzz_*.py tests/test_serve.py
+	HF_HUB_OFFLINE=1 HEED_FUZZ=500 HEED_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/test_fuzz.py tests/test_serve.py
 
 MUTANTS = heed.attention.* heed.evaluation.* heed.training.plan.*
 mutants: $(VENV)/.dev  # make mutants MUTANTS=heed.attention.attend.*; which files and tests: pyproject.toml

@@ -17,8 +17,8 @@ from heed.show.draw_html import LARGEST
 from heed.show.shown import ShownLook
 from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Look
 from heed.watch.maps import Axis, Map, Part, difference_of
-from test_beams import MADE
 from test_draw import look_to_html
+from test_ensembles import MADE
 
 CHROMIUM = shutil.which("chromium")
 LENGTH, LAYERS, HEADS = 512, 12, 12

@@ -540,9 +540,9 @@ CASES = {
     "SeriesHead.bidirectional": (SERIES, "model.bidirectional", (False, True), refused, prepared),
 }
 ELSEWHERE = {
-    "TrainingConfig.float32": "changes products on a GPU alone: tests/test_compiled.py",
-    "TrainingConfig.compile": "needs a C++ compiler and a minute: tests/test_compiled.py",
-    "TrainingConfig.log": "needs an optional package: tests/test_callback.py",
+    "TrainingConfig.float32": "changes products on a GPU alone: tests/test_training_steps.py",
+    "TrainingConfig.compile": "needs a C++ compiler and a minute: tests/test_training_steps.py",
+    "TrainingConfig.log": "needs an optional package: tests/test_curves.py",
 }
 """Fields without a case, and why."""
 

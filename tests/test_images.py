@@ -1,4 +1,4 @@
-"""Pictures with labels: trained, scored, predicted, resumed, compared."""
+"""Classifying pictures: trained, scored, resumed and compared; batch normalisation, workers, augmentation."""
 
 import json
 
@@ -7,15 +7,24 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy import stats
 
 import heed
 from commands import call, failing, output_of
+from heed.config.sections import AugmentSection
+from heed.data.pictures import sizing as ops
+from heed.data.pictures.sizing import Augment
 from heed.errors import ConfigError, DataError
+from heed.models.vit import Vit, VitConfig
+from heed.runs.train import train_config
 from heed.sklearn import ImageClassifier
 from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.images import top_labels
 from heed.tasks.inputs.pictures import places_of
+from heed.training.device import micro_batches_for
+from heed.training.progress import Quiet
+from reporters import Stopper
 
 SMALL = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1, "model.dropout": 0.0}
 QUICK = {"training.threads": 1, "training.warmup": 0, "training.learning_rate": 0.01, "evaluation.bootstrap": 20}
@@ -256,3 +265,204 @@ def test_the_pictures_of_a_folder_come_by_name(photos):
 def test_five_labels_count_for_top_5_accuracy():
     shares = {label: (n + 1) / 28 for n, label in enumerate("abcdefg")}
     assert top_labels(LabelPrediction("g", ("g",), 0.25, shares)) == set("cdefg")
+
+
+# --- How pictures are trained on: batch normalisation, divided batches, workers that feed them
+
+
+VIT = {"name": "vit", "patch_size": 4, "d_model": 16, "num_heads": 2, "num_layers": 2, "d_ff": 16, "dropout": 0.0}
+
+
+def config(model, **training):
+    return check_config(
+        {
+            "task": "images",
+            "data": {"name": "digits"},
+            "model": model,
+            "training": {"steps": 2, "batch_size": 8, "threads": 1, "device": "cpu", "train_size": 64, **training},
+            "evaluation": {"bootstrap": 10},
+        },
+        "the test",
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "message"),
+    [
+        (
+            {"name": "resnet", "size": "tiny"},
+            {"activation_checkpointing": True},
+            r"model 'resnet' has no Transformer blocks to recompute \(.* vit have them\); set it to false",
+        ),
+        (
+            {"name": "resnet", "size": "tiny"},
+            {"micro_batches": 2},
+            r"training.micro_batches=2: model 'resnet' normalises by the mean and deviation of each batch, so "
+            "micro-batches would change the gradient; remove the field and set a smaller batch size",
+        ),
+        (VIT | {"stem": "conv"}, {"micro_batches": 4}, "micro_batches=4: model 'vit' normalises by the mean"),
+    ],
+    ids=["checkpointing", "resnet", "stem"],
+)
+def test_what_batch_normalisation_cannot_do_is_refused_before_there_is_a_folder(tmp_path, model, training, message):
+    with pytest.raises(ConfigError, match=message):
+        train_config(config(model, **training), tmp_path / "run", Quiet())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_normalises_batches_is_never_divided_by_itself():
+    picture, narrow = {"num_channels": 1, "height": 8, "width": 8}, {k: v for k, v in VIT.items() if k != "name"}
+    models = [Vit(VitConfig(**picture, **narrow, stem=stem)) for stem in ("none", "conv")]
+    assert [micro_batches_for(model, torch.device("cpu"), 1e9) for model in models] == [10, 1]
+
+
+def test_a_vit_in_micro_batches_or_computed_again_has_the_same_gradient(tmp_path):
+    weights = []
+    for i, training in enumerate(({}, {"micro_batches": 3}, {"activation_checkpointing": True})):
+        train_config(config(VIT, **training), tmp_path / str(i), Quiet())
+        weights.append(heed.load(tmp_path / str(i)).model.state_dict())
+    for other in weights[1:]:
+        for name, tensor in weights[0].items():
+            if name.endswith("w_key.bias"):  # softmax cancels it: its gradient is rounding, which Adam enlarges
+                continue
+            torch.testing.assert_close(other[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda s, n=name: f"{n}: {s}")
+
+
+CHANGES = {"flip": True, "crop": 1}
+
+
+@pytest.fixture(scope="module")
+def jpeg_photos(tmp_path_factory):
+    """Sixty JPEG files of three sizes in two classes."""
+    folder, rng = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for i in range(60):
+        (folder / "ab"[i % 2]).mkdir(exist_ok=True)
+        shape = [(14, 12, 3), (12, 20, 3), (16, 16, 3)][i % 3]
+        Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8)).save(folder / "ab"[i % 2] / f"{i}.jpg")
+    return folder
+
+
+def photos_config(jpeg_photos, **data):
+    return check_config(
+        {
+            "task": "images",
+            "data": {"train": [str(jpeg_photos)], "valid": 12, "size": 12, **data},
+            "model": {"name": "cnn", "num_filters": [4, 8], "convolutions": 1, "dropout": 0.2},
+            "augment": CHANGES,
+            "training": {"steps": 12, "batch_size": 10, "threads": 1, "device": "cpu", "warmup": 2},
+            "evaluation": {"bootstrap": 10},
+        },
+        "the test",
+    )
+
+
+def weights(path, made, **more):
+    run, _ = train_config(made, path, Quiet(), **more)
+    return (path / "model.safetensors").read_bytes(), run
+
+
+@pytest.fixture(scope="module")
+def plain(jpeg_photos, tmp_path_factory):
+    return weights(tmp_path_factory.mktemp("runs") / "plain", photos_config(jpeg_photos, workers=0))
+
+
+@pytest.mark.parametrize("data", [{"workers": 1}, {"workers": 4}, {"workers": 4, "in_memory": 0}])
+def test_a_run_has_the_same_bits_with_any_number_of_workers_and_any_memory(plain, jpeg_photos, tmp_path, data):
+    assert weights(tmp_path / "run", photos_config(jpeg_photos, **data))[0] == plain[0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "size", "flip", "crop", "said"),
+    [
+        (("cat", "dog"), {}, 128, True, 16, ["shifted by up to 16 pixels (augment.crop=0", "(augment.flip=false"]),
+        (
+            ("3", "7"),
+            {},
+            8,
+            False,
+            1,
+            ["shifted by up to 1 pixel (", "since labels such as '3' may", "augment.flip=true"],
+        ),
+        (("turn left", "turn right"), {}, 12, False, 1, ["labels such as 'turn left' may be characters or directions"]),
+        (("cat", "dog"), {"crop": 0}, 12, True, 0, ["in each pass half of them are mirrored"]),
+        (("cat", "dog"), {"crop": 0, "flip": False}, 12, False, 0, []),
+    ],
+)
+def test_few_pictures_are_changed_unless_their_labels_or_the_user_object(
+    jpeg_photos, tmp_path, labels, given, size, flip, crop, said
+):
+    for old, new in zip("ab", labels, strict=True):
+        (tmp_path / new).symlink_to(jpeg_photos / old, target_is_directory=True)
+    values = photos_config(tmp_path, size=size).model_dump(by_alias=True) | {"augment": given}
+    values["evaluation"]["select_by"] = "auto"
+    task = task_class("images").prepare(check_config(values, "the test"))
+    assert (task.config.augment.flip, task.config.augment.crop) == (flip, crop)
+    assert task.config.evaluation.select_by == "accuracy"
+    assert all(part in task.notes for part in said) and ("few training pictures" in task.notes) == bool(said)
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_changes(plain, jpeg_photos, tmp_path):
+    assert train_config(photos_config(jpeg_photos), tmp_path / "run", Stopper(5))[0] is None
+    assert weights(tmp_path / "run", photos_config(jpeg_photos), resume=True)[0] == plain[0]
+
+
+# --- Random changes of pictures: what each does, and that what is drawn depends on the seed, the pass and the picture
+# only
+
+
+def pictures(batch: int, height: int = 32, width: int = 32, channels: int = 3) -> np.ndarray:
+    return np.random.default_rng(0).integers(30, 240, (batch, height, width, channels)).astype(np.uint8)
+
+
+# --- operations
+
+
+def test_a_crop_is_cut_out_of_the_picture_with_a_black_border():
+    batch = pictures(25, 6, 9, 3)
+    tops, lefts = (part.reshape(-1) for part in np.meshgrid(np.arange(5), np.arange(5), indexing="ij"))
+    wide = np.pad(batch, ((0, 0), (2, 2), (2, 2), (0, 0)))
+    wanted = [wide[i, top : top + 6, left : left + 9] for i, (top, left) in enumerate(zip(tops, lefts, strict=True))]
+    assert np.array_equal(ops.crop(batch, 2, tops, lefts), np.stack(wanted))
+    large = ops.crop(batch[:1], 20, np.array([0]), np.array([40]))
+    assert not large.any()  # a border wider than the picture may be all that is cut
+
+
+def test_a_flip_mirrors_left_and_right_of_the_chosen():
+    batch = pictures(3, 4, 5, 1)
+    flipped = ops.flip(batch, np.array([True, False, True]))
+    assert np.array_equal(flipped[0], batch[0][:, ::-1]) and np.array_equal(flipped[1], batch[1])
+    assert np.array_equal(flipped[2], batch[2][:, ::-1])
+
+
+# --- what is drawn
+
+ALL = AugmentSection(flip=True, crop=4)
+
+
+def test_draws_are_uniform_and_independent_of_one_another():
+    cases = ((1, 0, "a"), (1, 0, "b"), (1, 1, "a"), (2, 0, "a"))
+    numbers = [ops.uniform(seed, epoch, range(50_000), use) for seed, epoch, use in cases]
+    numbers.append(np.roll(numbers[0], 1))
+    for one in numbers:
+        assert stats.kstest(one, "uniform").pvalue > 1e-3
+    assert np.abs(np.corrcoef(numbers) - np.eye(5)).max() < 0.02
+    counted = np.bincount((ops.uniform(1, 0, range(50_000), "c") * 14).astype(int), minlength=14)
+    assert stats.chisquare(counted).pvalue > 1e-3
+
+
+def test_a_change_depends_on_seed_pass_and_picture_and_not_on_its_batch():
+    batch, indices = pictures(12), [40, 3, 7, 100, 8, 9, 1, 2, 77, 5, 6, 0]
+    augment = Augment(ALL, seed=4)
+    together = augment.pictures(batch, indices, epoch=2)
+    for place, index in enumerate(indices):
+        assert np.array_equal(augment.pictures(batch[place : place + 1], [index], epoch=2)[0], together[place])
+    assert np.array_equal(Augment(ALL, seed=4).pictures(batch[::-1], indices[::-1], epoch=2), together[::-1])
+    assert not np.array_equal(augment.pictures(batch, indices, epoch=3), together)
+    assert not np.array_equal(Augment(ALL, seed=5).pictures(batch, indices, epoch=2), together)
+
+
+def test_nothing_is_changed_where_nothing_is_asked_for():
+    batch = pictures(3)
+    augment = Augment(AugmentSection(), seed=1)
+    assert augment.pictures(batch, [0, 1, 2], 0) is batch
+    assert augment.pictures(batch[:0], [], 0).shape == (0, 32, 32, 3)

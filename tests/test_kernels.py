@@ -1,24 +1,156 @@
-"""One switch turns every fast form off; both ways compute the same, and no processor needs what torch keeps private."""
+"""Fast kernels compute what the readable code does: training steps, linear layers, norms; and their switch."""
 
 import importlib
 import os
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
+from torch import nn
 from torch.testing import assert_close
 
 import heed
+import reference as ref
 from contract import assert_close_in_scale, gradients_of
 from heed import kernels
+from heed.attention import Score, attend
+from heed.attention import modules as fused
+from heed.attention.modules import Attends
 from heed.generation import SearchOptions, generate
-from heed.kernels import gru_sequence, linear, outer, private
-from heed.models.base import PairDecoder
-from test_fast_paths import loss_of
-from test_models import BODIES, VARIANTS, make_config, make_model
+from heed.kernels import Linear, gru_sequence, linear, outer, private, vocabulary_loss
+from heed.layers import Dropout, RecurrentCell, RMSNorm
+from heed.models.base import DecoderBody, PairDecoder
+from test_models import BODIES, VARIANTS, VOCAB_SIZE, every_variant, make_config, make_model
+
+
+def readable(monkeypatch):
+    """Every attention by `attend`, every recurrent cell by its equations, a step at a time."""
+
+    def slow(projected, prepared, value, mask, *, causal, scale, dropout=0.0):
+        assert dropout == 0.0
+        allowed = fused.full_mask(mask, causal, projected.shape[2], prepared.shape[2], projected.device)
+        score = Score()
+        score.scale = scale
+        return attend(projected, prepared, value, allowed, score)[0]
+
+    def unrolled(cell, inputs, initial):
+        hidden, state = [], initial
+        for t in range(inputs.shape[1]):
+            state = cell.readable_step(inputs[:, t], state)
+            hidden.append(state[0])
+        return torch.stack(hidden, dim=1), state
+
+    monkeypatch.setattr("heed.attention.modules.fused_attend", slow)
+    monkeypatch.setattr(RecurrentCell, "sequence", unrolled)
+    monkeypatch.setattr(RecurrentCell, "step", RecurrentCell.readable_step)
+    monkeypatch.setattr("heed.layers.recurrent._in_one_call", lambda *given: False)
+    monkeypatch.setattr("heed.layers.transformer.trains_by_hand", lambda x: False)
+
+
+def loss_of(model, args, in_pieces):
+    """The training loss of a decoder, in pieces or from whole logits; of another model some function of its output."""
+    out = model(**args)
+    if not isinstance(model, DecoderBody):
+        mask = args.get("mask")
+        real = out if mask is None or out.dim() != 3 else out[mask]
+        return (real * torch.linspace(-1, 1, real.shape[-1], dtype=real.dtype)).sin().sum()
+    hidden, smoothing = out.flatten(0, 1), 0.1
+    labels = torch.arange(len(hidden)) % VOCAB_SIZE
+    if in_pieces:
+        return vocabulary_loss(hidden, model.output, labels, smoothing, piece=5)
+    return torch.nn.functional.cross_entropy(model.logits(hidden), labels, label_smoothing=smoothing, reduction="sum")
+
+
+@every_variant
+def test_a_training_step_is_the_readable_one_in_loss_and_every_gradient(monkeypatch, body, config):
+    model = make_model(body, config.model_copy(update={"dropout": 0.0})).train()
+    args = body.example(config, 1)
+    results = []
+    for fast in (True, False):
+        with monkeypatch.context() as patch:
+            if not fast:
+                readable(patch)
+            model.zero_grad()
+            loss = loss_of(model, args, in_pieces=fast)
+            loss.backward()
+        results.append((loss.detach(), gradients_of(model)))
+    (fast_loss, fast_gradients), (loss, gradients) = results
+    assert_close_in_scale(fast_loss, loss)
+    assert any(gradient.any() for gradient in gradients.values())
+    assert_close_in_scale(fast_gradients, gradients)
+
+
+def alone(args, i):
+    """Text i without the padding that the others made necessary."""
+    cut = {}
+    for name, value in args.items():
+        mask = args.get("mask" if name in ("tokens", "mask") else f"{name.removesuffix('_mask')}_mask")
+        one = value[i : i + 1]
+        if mask is not None and mask.shape == value.shape:
+            for axis in range(1, mask.dim()):
+                real = mask[i].any(dim=tuple(a for a in range(mask.dim() - 1) if a != axis - 1))
+                one = one.narrow(axis, 0, int(real.sum()))
+        cut[name] = one
+    return cut
+
+
+def response_alone(args, i):
+    """Response i with its own conversation, without the padding that the others made necessary."""
+    turns = args["turns"][args["conversation"][i]]
+    turns = turns[turns >= 0]
+    mask = args["mask"][turns]
+    words = slice(int(mask.sum(1).max()))
+    return {
+        "tokens": args["tokens"][turns][:, words],
+        "mask": mask[:, words],
+        "turns": torch.arange(len(turns)).unsqueeze(0),
+        "speakers": args["speakers"][turns],
+        "target": args["target"][i : i + 1],
+        "conversation": torch.tensor([0]),
+        "read": args["read"][i : i + 1],
+    }
+
+
+def looks(model, args):
+    with torch.no_grad(), heed.trace(model) as seen:
+        model(**args)
+    return {(mechanism, layer): seen.maps(mechanism=mechanism, layer=layer) for mechanism, layer in seen.mechanisms()}
+
+
+@every_variant
+def test_a_look_at_a_text_among_others_is_the_look_at_it_alone(body, config):
+    model, args = make_model(body, config), body.example(config, 1)
+    if not any(isinstance(module, Attends) for module in model.modules()):
+        assert not looks(model, args)
+        return
+    together = looks(model, args)
+    assert together
+    of_turns = body.interface == "turn_decoder"
+    apart, count = (response_alone, len(args["target"])) if of_turns else (alone, len(next(iter(args.values()))))
+    starts = dict.fromkeys(together, 0)  # sentences of all texts lie side by side: as many rows as each has alone
+    for i in range(count):
+        for key, maps in looks(model, apart(args, i)).items():
+            rows, _, queries, keys = maps.weights.shape
+            many = slice(starts[key], starts[key] + rows), slice(None), slice(queries)
+            starts[key] += rows
+            weights, context = together[key].weights[many], together[key].context[many]
+            assert not weights[..., keys:].any(), key
+            assert_close(weights[..., :keys], maps.weights, rtol=0, atol=1e-5, msg=lambda text, k=key: f"{k}: {text}")
+            if of_turns:  # behind the contexts of turns stand their weights, as many as the longest conversation has
+                context = context[..., : maps.context.shape[-1]]
+            assert_close(context, maps.context, rtol=0, atol=1e-5, msg=lambda text, k=key: f"{k}: {text}")
+    for key, maps in together.items():
+        assert starts[key] == len(maps.weights), key
+
+
+# --- One switch turns every fast form off; both ways compute the same, and no processor needs what torch keeps
+# private
+
 
 LINEAR = importlib.import_module("heed.kernels.linear")
 MODULES = [importlib.import_module(f"heed.kernels.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)]
@@ -219,3 +351,148 @@ def test_a_gru_that_cannot_be_trained_by_hand_is_torchs():
         assert_close(gru_sequence(x, first, w_ih, w_hh, b_ih, b_hh), found)
     w_ih.requires_grad_()
     assert_close(gru_sequence(x, first, w_ih, w_hh, b_ih, b_hh).detach(), found)
+
+
+# --- Large linear layers, whichever library computes them, are `x W' + b` in values and gradients
+
+
+def close(given, expected):
+    """Equal but for float32's rounding of sums."""
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(given.detach().numpy(), expected, rtol=1e-4, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize(
+    ("batch", "layout", "d_in", "d_out", "bias"),
+    [
+        (1, "rows", 160, 160, True),
+        (5, "batch", 96, 320, False),
+        (60, "transposed", 320, 96, True),
+        (60, "part", 160, 160, False),
+        (1, "transposed", 96, 320, False),
+        (60, "rows", 96, 320, True),
+        (5, "part", 320, 96, True),
+    ],
+)
+def test_values_and_gradients_are_those_of_the_equations(batch, layout, d_in, d_out, bias):
+    """From a few multiplications to some millions, which go to another library where there is a faster one."""
+    torch.manual_seed(0)
+    layer = Linear(d_in, d_out, bias=bias)
+    x = torch.randn(batch, 7, d_in)
+    if layout == "rows":
+        x = x.flatten(0, 1)
+    elif layout == "transposed":
+        x = torch.randn(7, batch, d_in).transpose(0, 1)
+    elif layout == "part":
+        x = torch.randn(batch, 7, d_in + 16)[..., 8:-8]
+    x.requires_grad_()
+    result = layer(x)
+    d_result = torch.randn(result.shape).transpose(0, -1).contiguous().transpose(0, -1)  # as attention gives it
+    result.backward(d_result)
+    x64, w64, d64 = (t.detach().double().numpy() for t in (x, layer.weight, d_result))
+    expected = x64 @ w64.T
+    if bias:
+        expected = expected + layer.bias.detach().double().numpy()
+        close(layer.bias.grad, d64.reshape(-1, d_out).sum(0))
+    close(result, expected)
+    close(x.grad, d64 @ w64)
+    close(layer.weight.grad, d64.reshape(-1, d_out).T @ x64.reshape(-1, d_in))
+    assert layer.weight.grad.is_contiguous()
+    with torch.no_grad():
+        close(layer(x), expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_any_few_rows_without_a_gradient(bias, monkeypatch):
+    """Rows of a search that end one by one: some numbers of rows are padded, and the padding is cut off again."""
+    monkeypatch.setattr(private, "onednn_linear", private.find_onednn_linear)  # forced, whatever the processor
+    torch.manual_seed(0)
+    weight, shift = torch.randn(10_000, 256), torch.randn(10_000) if bias else None
+    for rows in range(1, 34):
+        x = torch.randn(rows, 256)
+        with torch.no_grad():
+            found = linear(x, weight, shift)
+        assert found.shape == (rows, 10_000)
+        expected = x.double() @ weight.double().T
+        close(found, (expected if shift is None else expected + shift.double()).numpy())
+
+
+@pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
+def test_only_the_gradients_that_are_wanted_are_computed(wanted):
+    torch.manual_seed(0)
+    inputs = [torch.randn(400, 160), torch.randn(160, 160), torch.randn(160)]
+    for tensor, flag in zip(inputs, wanted, strict=True):
+        tensor.requires_grad_(flag)
+    linear(*inputs).sum().backward()
+    assert [tensor.grad is not None for tensor in inputs] == list(wanted)
+
+
+def test_a_gradient_of_a_gradient():
+    torch.manual_seed(0)
+    x, weight = torch.randn(400, 160, requires_grad=True), torch.randn(160, 160, requires_grad=True)
+
+    def penalty(product):
+        (d_x,) = torch.autograd.grad(product(x, weight).pow(2).sum(), x, create_graph=True)
+        return torch.autograd.grad(d_x.pow(2).sum(), weight)[0]
+
+    close(penalty(linear), penalty(nn.functional.linear).numpy())
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="the system does not tell a process its memory")
+def test_products_of_ever_other_shapes_do_not_fill_the_memory():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    x, weight = torch.randn(1_000, 128), torch.randn(128, 128)
+    with torch.no_grad():
+        linear(x, weight)
+        before = resident()
+        for rows in range(200, 1_000):
+            linear(x[:rows], weight)
+    assert resident() - before < 300 * 2**20  # 740 MiB where everything is kept
+
+
+# --- RMS normalisation is the reference; dropout keeps the mean and drops its share
+
+
+def test_rms_norm_is_the_reference_and_a_scaled_input_changes_nothing():
+    torch.manual_seed(0)
+    norm, x = RMSNorm(6), 3.0 * torch.randn(4, 6)
+    norm.weight.data = torch.randn(6)
+    expected = [ref.rms_norm(row.numpy(), norm.weight.detach().numpy()) for row in x]
+    assert_close(norm(x).detach().double(), torch.tensor(np.stack(expected)), rtol=0, atol=1e-6)
+    assert_close(norm(100 * x), norm(x), rtol=1e-4, atol=1e-5)
+    assert not norm(torch.zeros(1, 6)).any()
+
+
+# --- dropout keeps the mean, drops its share, and lets the same elements through backwards
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
+def test_the_share_is_dropped_and_the_mean_stays(p):
+    torch.manual_seed(0)
+    y = Dropout(p)(torch.ones(500, 1000))
+    dropped = (y == 0).float().mean().item()
+    assert abs(dropped - p) < 1 / 512 + 0.002  # a multiple of 1/256, and chance
+    assert abs(y.mean().item() - 1) < 0.02
+    assert len(y.unique()) == 2
+
+
+def test_rows_and_columns_are_dropped_independently():
+    torch.manual_seed(0)
+    kept = (Dropout(0.5)(torch.ones(2000, 16)) > 0).float()
+    together = kept.T @ kept / len(kept)
+    assert_close(together, torch.full((16, 16), 0.25) + 0.25 * torch.eye(16), rtol=0, atol=0.06)
+
+
+def test_gradients_pass_where_values_did():
+    torch.manual_seed(0)
+    x = torch.randn(7, 9, requires_grad=True)
+    y = Dropout(0.4)(x)
+    y.sum().backward()
+    assert_close(y, x * x.grad)
+
+
+def test_shapes_of_any_size_and_layout():
+    for x in (torch.ones(0, 3), torch.ones(1), torch.ones(4, 6).T, torch.ones(2, 3, 5)[:, 1:]):
+        assert Dropout(0.5)(x).shape == x.shape

@@ -1,17 +1,25 @@
-"""Using a language model from Python and from the command line: predict, choices, scores, streams, messages."""
+"""Using language models: predicting, choosing, ranking, scoring and streaming texts, and looking at them."""
 
 import json
+import math
 import shlex
 import sys
 
+import numpy as np
 import pytest
+import torch
 
 import heed
 from commands import call
-from continuing import random_run, trained_run, write_texts
+from continuing import SMALL, random_run, trained_run, write_texts
 from heed.cli import main
+from heed.data.tokens import END, START
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
+from heed.tasks import options_of
+from heed.tasks.heads.continuing import join
+from heed.watch.edits import Uniform, ZeroHead
+from heed.watch.trace import edit
 from pages import lines_of, page, run_blocks
 from test_dialogue import Terminal
 
@@ -258,3 +266,333 @@ def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
 def test_the_program_of_the_page_runs(folder, capsys):
     run_blocks(PAGE[PAGE.index("### Continue a text") :].replace("RUN", str(folder)))
     assert capsys.readouterr().out
+
+
+# --- Looking at language models: one causal map of prompt and output, steps, surprisal, edits, for every model
+
+
+SENTENCE = "I love the café"
+every_model = pytest.mark.parametrize("model", list(SMALL))
+
+
+def attention_maps(look):
+    return [one for one in look.maps if one.is_distribution]
+
+
+def numpy_maps(model, ids):
+    """The weights of every layer and head by the paper's equation, from what each attention module is given."""
+    maps, hooks = [], []
+
+    def weights(module, args):
+        x = args[0][0].double().numpy()
+        d = module.d_head if hasattr(module, "d_head") else x.shape[1] // module.num_heads
+
+        def heads(linear):
+            y = x @ linear.weight.detach().double().numpy().T
+            y += 0 if linear.bias is None else linear.bias.detach().double().numpy()
+            return y.reshape(len(x), module.num_heads, d).transpose(1, 0, 2)
+
+        scores = heads(module.w_query) @ heads(module.w_key).transpose(0, 2, 1) / math.sqrt(d)
+        scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
+        exp = np.exp(scores - scores.max(-1, keepdims=True))
+        maps.append(exp / exp.sum(-1, keepdims=True))
+
+    for _, module in sorted(heed.watch.edits.attention_of(model).items(), key=lambda item: item[1].layer):
+        hooks.append(module.register_forward_pre_hook(weights))
+    with torch.no_grad():
+        model(torch.tensor([ids]))
+    for hook in hooks:
+        hook.remove()
+    return maps
+
+
+@pytest.mark.parametrize("model", ["attention_lm", "gpt"])
+def test_maps_are_the_softmax_of_the_equation(file, model):
+    run = random_run(file, model)
+    look = run.look(SENTENCE, length=7, layer="all", head="all").look
+    written = run.predict(SENTENCE, length=7)
+    ids = [END, *run.input.tokenizer.encode(SENTENCE).ids, *written.ids]
+    expected = [head for layer in numpy_maps(run.model, ids) for head in layer]
+    assert len(look.maps) == len(expected) == 4
+    for one, weights in zip(look.maps, expected, strict=True):
+        assert np.abs(one.weights.double().numpy() - weights).max() < 1e-6
+    prompt, output = look.maps[0].key.parts
+    assert (prompt.label, output.label, output.start) == ("prompt", "output", 1 + len(SENTENCE))
+    labels = ["end", *SENTENCE, *(f"+{c}" for c in written.text)]
+    assert all(list(axis.labels) == labels for one in look.maps for axis in (one.query, one.key))
+
+
+@every_model
+def test_one_pass_sees_what_the_steps_saw(file, model):
+    run = random_run(file, model)
+    shown = run.look(SENTENCE, length=7, layer="all", head="all").look
+    with heed.trace(run.model) as seen:
+        written = run.predict(SENTENCE, length=7)
+    assert shown.target == written.text and shown.source == SENTENCE
+    count = 1 + len(SENTENCE) + len(written.ids)
+    for one in attention_maps(shown):
+        steps = seen.maps(one.mechanism, one.layer).weights[0, one.head].double()
+        # The steps never read the last token that was written, where the length cut the text off.
+        whole = one.weights.double()[: len(steps), : steps.shape[1]]
+        assert np.abs(steps.numpy() - whole.numpy()).max() < 1e-6
+        assert len(one.query) >= count - 1 and (one.mask.sum(1) > 0).all()
+        assert torch.allclose(one.weights.sum(1), torch.ones(len(one.query)), atol=1e-5)
+        assert torch.equal(one.mask.sum(1), torch.arange(1, len(one.query) + 1))  # it grows by one token a row
+    names = {one.mechanism for one in shown.maps}
+    assert (
+        names
+        == {
+            "attention_lm": {"decoder"},
+            "gpt": {"decoder"},
+            "rnn": {"forward"},
+            "lstmn": {"self", "forward", "tape"},
+            "self_rnn": {"self", "forward"},
+        }[model]
+    )
+
+
+@every_model
+def test_every_step_has_its_candidates_states_and_gates(file, model):
+    run = random_run(file, model)
+    shown = run.look(SENTENCE, length=7, steps=True)
+    written = run.predict(SENTENCE, length=7)
+    ids = [END, *run.input.tokenizer.encode(SENTENCE).ids, *written.ids]
+    with torch.no_grad():
+        probabilities = torch.softmax(run.model.logits(run.model(torch.tensor([ids])))[0], -1)
+    frames = shown.look.encoder + shown.look.decoder
+    assert len(shown.look.encoder) == 1 + len(SENTENCE) and len(shown.look.decoder) == len(written.tokens)
+    # The last frame of the prompt and the first of the output tell of the same place.
+    for place, frame in zip([*range(1 + len(SENTENCE)), *range(len(SENTENCE), len(ids))], frames, strict=False):
+        best = probabilities[place].topk(5)
+        assert [p for _, p in frame.top] == pytest.approx(best.values.tolist(), abs=1e-5)
+        special = {START: "start", END: "end"}
+        names = [special.get(i, run.input.tokenizer.token(i)) for i in best.indices.tolist()]
+        assert [token for token, _ in frame.top] == names
+        if model in ("rnn", "lstmn", "self_rnn"):
+            assert frame.gates and all(0 < gate < 1 for gate in frame.gates.values())
+        for step in frame.attention:
+            assert float(step.weights.sum()) == pytest.approx(1, abs=1e-5) and len(step.key) <= place + 1
+    for frame, token, log_prob in zip(shown.look.decoder, written.tokens, written.log_probs, strict=True):
+        assert frame.token == ("end" if token == "</s>" else token)
+        assert dict(frame.top).get(frame.token, 0) == pytest.approx(math.exp(log_prob), abs=1e-5)
+    text = shown.text()
+    assert f"prompt step 1 of {1 + len(PROMPT)}: reads end" in text
+    assert f"output step 1 of {len(written.tokens)}: writes" in text
+    assert "encoder" not in text and "decoder step" not in text
+
+
+@every_model
+def test_a_given_text_is_shaded_by_surprisal(file, model):
+    run = random_run(file, model)
+    shown = run.look(SENTENCE, given=True, steps=True)
+    (shading,), scored = shown.look.shadings, run.score(SENTENCE)
+    assert shading.weights == pytest.approx(scored.bits, abs=1e-4) and shading.axis.labels == tuple(SENTENCE)
+    assert shading.darkest == max(shading.weights)
+    assert [int(other.split()[1].rstrip(",")) for other in shading.others] == list(scored.ranks)
+    assert shown.target == "" and len(shown.look.decoder) == len(SENTENCE) and not shown.look.encoder
+    assert all("+" not in label for one in shown.maps for label in one.key.labels)
+    assert "written" not in shown.text()
+    page = shown.html()
+    assert all(f">{c}<" in page for c in set(SENTENCE) - {" "}) and "Surprisal" in page
+    values = json.loads(shown.json())
+    assert values["shadings"][0]["weights"] == pytest.approx(scored.bits, abs=1e-4)
+
+
+def test_subwords_are_shown_as_they_are(file):
+    run = random_run(file, "gpt", "byte_bpe")
+    shown = run.look("I love the café", length=3)
+    tokens = run.input.tokenizer.encode("I love the café").ids
+    assert len(attention_maps(shown.look)[0].query) >= len(tokens) + 1
+    assert shown.look.shadings[0].axis.labels[:2] == ("I", " love")
+    assert "\u2423love" in shown.html() and "café" in shown.html()
+
+
+def test_edits_hold_while_the_output_is_written(file):
+    run = random_run(file)
+    for change in (Uniform("decoder"), ZeroHead("decoder", 0, 1)):
+        shown = run.look(SENTENCE, length=12, edits=[change], layer=0, head="all").look
+        with edit(run.model, change):
+            assert shown.target == run.predict(SENTENCE, length=12).text
+        first, second = shown.maps
+        rows = torch.arange(1, len(first.query) + 1)
+        if isinstance(change, Uniform):
+            assert torch.allclose(first.weights[:, 0], 1 / rows)
+        else:
+            assert second.weights.abs().max() == 0 and torch.allclose(first.weights.sum(1), torch.ones(len(rows)))
+        assert any(note.startswith("edited: ") for note in shown.notes)
+    with pytest.raises(ConfigError, match="the model has decoder layer 0"):
+        run.look(SENTENCE, edits=[Uniform("self")])
+
+
+def test_beyond_the_context_the_last_window_is_shown(file):
+    run = random_run(file, "attention_lm", "char", 12)
+    shown = run.look(SENTENCE, length=8).look
+    (one,) = shown.maps
+    assert len(one.query) == 12 and any("the last 12 tokens are shown" in note for note in shown.notes)
+    assert shown.target == run.predict(SENTENCE, length=8).text
+
+
+def test_an_output_that_fills_the_context_is_shaded_alone(file):
+    run = random_run(file, "attention_lm", "char", 8)
+    look = run.look(SENTENCE, length=20).look
+    (shading,) = look.shadings
+    assert shading.title == "Surprisal of the generated text in bits"
+    assert len(shading.weights) == len(shading.axis) == 7
+
+
+def test_what_there_is_not_is_refused(file):
+    run = random_run(file, "rnn")
+    with pytest.raises(ConfigError, match="no 'decoder' attention: this model has no attention"):
+        run.look(SENTENCE, mechanism="decoder")
+    for chosen in ({"layer": 0}, {"head": 1}):
+        with pytest.raises(ConfigError, match="this model has no attention, so --layer and --head do not apply"):
+            run.look(SENTENCE, **chosen)
+    with pytest.raises(ConfigError, match="--words does not apply: the tokens of this model are characters"):
+        random_run(file, "gpt", "char").look(SENTENCE, words=True)
+    with pytest.raises(ConfigError, match="--given writes nothing, so --length and --beam do not apply"):
+        run.look(SENTENCE, given=True, length=3)
+    with pytest.raises(ConfigError, match="the text is blank"):
+        run.look(" ")
+    with pytest.raises(ConfigError, match="no head 7: there are 2"):
+        random_run(file).look(SENTENCE, head=7)
+
+
+# --- Ranking continuations and scoring texts: sums of recomputed log-probabilities, whatever the tokenizer
+
+
+PROMPT, CHOICES = "I love", ["pizza with my friend!", "the café", "a", "We see"]
+
+
+def recomputed(run, ids):
+    """The log-probability of each token and its rank, each from one pass over all tokens before it."""
+    first = END if run.input.end_token else START
+    found = []
+    for n, token in enumerate(ids):
+        with torch.no_grad():
+            hidden = run.model(torch.tensor([[first, *ids[:n]]]))
+            logits = run.model.logits(hidden)[0, -1].double().numpy()
+        log_probs = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+        found.append((log_probs[token], 1 + int((logits > logits[token]).sum())))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("rnn", "char"), *(("attention_lm", kind) for kind in ("char", "byte", "byte_bpe", "bpe", "word"))],
+)
+def test_a_text_is_scored_token_by_token(file, model, kind):
+    run = random_run(file, model, kind)
+    text = "They eat the café, with my friend"
+    scored, ids = run.score(text), run.input.tokenizer.encode(text).ids
+    expected = recomputed(run, ids)
+    assert np.allclose(scored.log_probs, [p for p, _ in expected], atol=1e-5)
+    assert scored.ranks == tuple(rank for _, rank in expected)
+    assert scored.log_prob == pytest.approx(sum(scored.log_probs)) and len(scored.tokens) == len(ids)
+    assert sum(scored.bits) == pytest.approx(-scored.log_prob / math.log(2))
+    assert scored.num_bytes == 34 and scored.bits_per_byte == pytest.approx(sum(scored.bits) / 34)
+    assert scored.perplexity == pytest.approx(math.exp(-scored.log_prob / len(ids)))
+    assert scored.end_log_prob == pytest.approx(recomputed(run, [*ids, END])[-1][0], abs=1e-5)
+    assert scored.spans[-1][1] == len(text)
+
+
+def test_an_empty_text_has_no_scores(file):
+    scored = random_run(file).score("")
+    assert scored.tokens == () and scored.log_prob == 0 and math.isnan(scored.bits_per_byte)
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"), [("char", True), *((kind, False) for kind in ("char", "byte", "byte_bpe", "bpe", "word"))]
+)
+def test_totals_are_sums_of_the_scores_of_prompt_and_choice_as_one_text(file, kind, end):
+    run = random_run(file, "attention_lm", kind)
+    ranked = run.rank(PROMPT, CHOICES, end=end)
+    assert sorted(one.place for one in ranked) == [0, 1, 2, 3]
+    assert [one.log_prob for one in ranked] == sorted((one.log_prob for one in ranked), reverse=True)
+    for one in ranked:
+        assert one.choice == CHOICES[one.place]
+        scored = run.score(f"{PROMPT} {one.choice}")
+        counted = [p for p, (_, stop) in zip(scored.log_probs, scored.spans, strict=True) if stop > len(PROMPT)]
+        counted += [scored.end_log_prob] if end else []
+        assert one.log_prob == pytest.approx(sum(counted), abs=1e-5) and len(one.tokens) == len(counted)
+        assert one.per_token == pytest.approx(one.log_prob / len(counted))
+        assert one.num_bytes == len(f" {one.choice}".encode())  # no token of these spans the border
+        assert one.per_byte == pytest.approx(one.log_prob / one.num_bytes)
+    totals = np.array([one.log_prob for one in ranked])
+    assert np.allclose([one.probability for one in ranked], np.exp(totals) / np.exp(totals).sum())
+
+
+def test_without_a_prompt_a_choice_is_scored_as_a_text(file):
+    run = random_run(file)
+    for one in run.rank("", CHOICES):
+        assert one.log_prob == pytest.approx(run.score(one.choice).log_prob)
+
+
+def test_a_token_across_the_border_counts_as_a_whole(file):
+    run = random_run(file, "attention_lm", "byte_bpe")
+    assert run.score("I love pizza").spans[-1] == (6, 12)
+    (spanning,), (after,) = run.rank("I love ", ["pizza"]), run.rank("I love", ["pizza"])
+    assert spanning.tokens == after.tokens == ("\u2581pizza",) and spanning.num_bytes == 6
+    assert spanning.log_prob == pytest.approx(after.log_prob)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "choice", "text"),
+    [
+        ("I love", "pizza", "I love pizza"),
+        ("I love ", "pizza", "I love pizza"),
+        ("I love", " pizza", "I love pizza"),
+        ("I love\n", "pizza", "I love\npizza"),
+        ("", "pizza", "pizza"),
+        ("我爱吃", "披萨", "我爱吃披萨"),
+        ("我说\uff0c", "披萨", "我说\uff0c披萨"),
+        ("나는", "먹는다", "나는 먹는다"),
+        ("I love", "披萨", "I love 披萨"),
+    ],
+)
+def test_a_blank_is_added_where_neither_side_has_one(prompt, choice, text):
+    assert join(prompt, choice) == text
+
+
+def test_beyond_the_context_tokens_are_scored_from_most_of_it(file):
+    run = random_run(file, "attention_lm", "char", 16)
+    prompt = "We see cold water with my friend! I love"
+    ranked = {one.choice: one for one in run.rank(prompt, CHOICES)}
+    for choice in CHOICES:
+        ids = run.input.tokenizer.encode(f"{prompt} {choice}").ids
+        for place, log_prob in zip(range(len(prompt), len(ids)), ranked[choice].log_probs, strict=True):
+            start = -(-max(0, place + 1 - 16) // 4) * 4  # windows advance by a quarter of the context
+            with torch.no_grad():
+                hidden = run.model(torch.tensor([ids[start - 1 : place]]))
+                expected = torch.log_softmax(run.model.logits(hidden)[0, -1].double(), -1)[ids[place]]
+            assert log_prob == pytest.approx(float(expected), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ([], "there are no choices to rank"),
+        (["a", " \n"], r"choice 2 is blank: ' \\n'"),
+        (["a", "b", "a"], "choice 'a' occurs twice"),
+        ("pizza", r"rank takes several choices; for one, write \['pizza'\]"),
+    ],
+)
+def test_choices_that_cannot_be_ranked_are_refused(file, choices, message):
+    with pytest.raises(ConfigError, match=message):
+        random_run(file).rank("I love", choices)
+
+
+def test_an_end_token_counts_only_where_documents_have_one(file):
+    run = random_run(file, end_token=False)
+    assert run.score("I love").end_log_prob is None and len(run.rank("I", ["love"])) == 1
+    with pytest.raises(ConfigError, match=r"this run has no end token to count \(data.end_token is false\)"):
+        run.rank("I", ["love"], end=True)
+
+
+def test_unknown_pieces_of_choices_are_those_behind_the_prompt(file):
+    """A word after a blank is another token than at the start of a text: alone, "the" would be unknown."""
+    run = random_run(file, "attention_lm", "word")
+    assert run.input.tokenizer.unknown_in("pizza") == ["pizza"] and not run.input.tokenizer.unknown_in("I love pizza")
+    given = options_of("language_modelling", "predict", {"choice": ["pizza", "zzz"]})
+    outputs = run.outputs(given)
+    outputs.expect(["I love"], None)
+    assert outputs.unknown_in("I love") == ["zzz"]

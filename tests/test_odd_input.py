@@ -196,7 +196,7 @@ def test_every_word_may_be_a_name_that_no_file_can_have(desk, monkeypatch, comma
     asked += [["images", "NAME"], ["translation", "data.train=NAME"]] if command == "check" else []
     before = {*desk.rglob("*")}
     for words in asked:
-        for name in (LONG, "x/" * 2500 + "x", f"y/{LONG}.html"):  # further endings: test_fuzz_options.py
+        for name in (LONG, "x/" * 2500 + "x", f"y/{LONG}.html"):  # further endings: test_fuzz.py
             found = answer([command, *(word.replace("NAME", name) for word in words)], monkeypatch)
             assert found.wrong == "" and len(found.err) < 6_000, words
     assert {*desk.rglob("*")} == before

@@ -1,26 +1,37 @@
-"""Sentences that a look prints about what was found, with the check behind each.
+"""What a look prints and writes: the check behind each sentence, the fields of its files, its claims."""
 
-`CHECKS` is the list: a pattern that one sentence must match as a whole, and the check that makes it true of each look
-that says it. A pattern that no look says fails the test.
-"""
-
+import ast
+import base64
+import html
 import inspect
+import json
 import math
 import re
+import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import MISSING, fields, is_dataclass, replace
+from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 from contract import forced_batch
 from heed.attention import AttentionPooling, Rows
+from heed.errors import ConfigError
+from heed.show.picture_drawing import ShownPicture
+from heed.show.shown import ShownLook
+from heed.tasks import task_names
 from heed.watch.edits import Force
-from heed.watch.looks import Choice
-from heed.watch.maps import best_spans, key_units
+from heed.watch.looks import Choice, Look, Shading
+from heed.watch.maps import Axis, Map, Part, best_spans, key_units
+from heed.watch.pictures import Distances, PictureLook, PictureMap
 from heed.watch.trace import edit
 from look_cases import Case, all_cases
+from pages import blocks, page
+from small_runs import SMALL
 
 CHECKS: list[tuple[str, Callable[..., None]]] = []
 
@@ -354,3 +365,277 @@ def test_what_a_look_says_holds(cases):
                     raise AssertionError(f"{name} says {sentence!r}") from error
     unsaid = [pattern for number, (pattern, _) in enumerate(CHECKS) if number not in said]
     assert unsaid == []
+
+
+# --- Looks in files: JSON has every field of a look, and NumPy takes the weights, as docs/looking.md shows
+
+
+AXIS = Axis("text", "word", ("a", "b\ud800", "<c>"), (Part("one", 0, 1), Part("two", 1, 3)))
+
+
+def kept(kind):
+    """The fields that a file has."""
+    return [one for one in fields(kind) if one.compare]
+
+
+def filled(kind, seed=1):
+    """A value of a type in which no field has its default."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if type(None) in inner:
+        return filled(next(one for one in inner if one is not type(None)), seed)
+    if kind is Axis:
+        return AXIS
+    if kind in (Map, Shading, PictureMap, Distances):
+        hints = get_type_hints(kind)
+        made = {one.name: filled(hints[one.name], seed) for one in kept(kind)}
+        torch.manual_seed(seed)
+        if issubclass(kind, Map):
+            mask = torch.tensor([[True, False, True]] * 3)
+            scores = torch.randn(3, 3).masked_fill(~mask, -torch.inf)
+            made |= {name: mask for name in made if torch.Tensor in (hints[name], *get_args(hints[name]))}
+            made |= {"weights": scores.softmax(-1), "scores": scores}
+            made |= {"tokens": (("a", "b", "c"),) * 3}
+        elif kind is Shading:
+            made |= {"weights": (0.5, 1e-7, float("inf")), "tags": ("X", "Y", "Z"), "others": ("", "o", "p")}
+        else:
+            made |= {"weights": torch.rand(2, 3)} if kind is PictureMap else {"values": torch.rand(2, 3)}
+        return kind(**made)
+    if kind is torch.Tensor:
+        return torch.linspace(-1, 1, 5) / 3
+    if origin is np.ndarray:
+        return np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    if origin is tuple:
+        items = [inner[0]] * 2 if inner[-1] is Ellipsis else inner
+        return tuple(filled(one, seed + i) for i, one in enumerate(items))
+    if origin is dict:
+        return {name: filled(inner[1], seed) for name in ("x", "y.z")}
+    if hasattr(kind, "_fields"):
+        return kind(0.1, 0.2, 3.5, 4.5)
+    if is_dataclass(kind):
+        return kind(**{one.name: filled(get_type_hints(kind)[one.name], seed + i) for i, one in enumerate(kept(kind))})
+    return {str: f"t{seed}", int: 3 + seed, float: seed + 1 / 3, bool: True}.get(kind, kind)
+
+
+def assert_written(found, given, place="look"):
+    """What JSON has of a value: numbers rounded, pixels and empty tensors packed."""
+    if isinstance(given, torch.Tensor):
+        given = given.numpy()
+    if isinstance(given, np.ndarray):
+        if given.dtype == np.uint8 or not given.size:
+            unpacked = np.frombuffer(zlib.decompress(base64.b64decode(found["zlib"])), found["type"])
+            found = unpacked.reshape(found["shape"])
+        numbers = [-math.inf if one is None else one for one in np.array(found).flatten().tolist()]
+        assert np.shape(found) == given.shape and np.allclose(numbers, given.flatten(), atol=6e-7, rtol=0), place
+    elif is_dataclass(given):
+        for one in kept(given):
+            name = one.metadata.get("json", one.name)
+            assert_written(found[name], getattr(given, one.name), f"{place}.{one.name}")
+    elif isinstance(given, tuple):
+        assert len(found) == len(given), place
+        for i, (a, b) in enumerate(zip(found, given, strict=True)):
+            assert_written(a, b, f"{place}.{i}")
+    elif isinstance(given, dict):
+        assert found.keys() == given.keys(), place
+        for name in given:
+            assert_written(found[name], given[name], f"{place}.{name}")
+    elif isinstance(given, float):
+        assert (float(found) == given) if math.isinf(given) else found == pytest.approx(given, rel=1e-5), place
+    else:
+        assert found == given, place
+
+
+@pytest.mark.parametrize("kind", [Look, PictureLook])
+def test_json_has_every_field_of_a_look(kind):
+    look = filled(kind)
+    for one in fields(kind):  # what has no value here would not be tested
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        value = getattr(look, one.name)
+        assert not one.compare or isinstance(value, torch.Tensor | np.ndarray) or value != default, one.name
+    if kind is Look:
+        content = json.loads(ShownLook(look, True).json())
+        assert (content["format"], content["shows_steps"]) == ("heed-look-5", True)
+    else:
+        content = json.loads(ShownPicture(look).json())
+    assert_written(content, look)
+
+
+def test_a_map_without_rows_and_one_without_columns_are_written():
+    nothing, some = Axis("target", "word", ()), Axis("source", "word", ("a", "b"))
+    maps = []
+    for query, key in ((nothing, some), (some, nothing)):
+        weights = torch.ones(len(query), len(key))
+        maps.append(Map("cross", 0, None, query, key, weights, None, weights > 0))
+    look = Look("t", "", "", tuple(maps), (), ())
+    assert_written(json.loads(ShownLook(look, False).json()), look)
+
+
+def test_numpy_saves_the_weights_of_a_look_as_the_page_shows(untrained, tmp_path, monkeypatch):
+    (example,) = (block for block in blocks(page("docs/looking.md"), "python") if "savez" in block)
+    run = untrained("translation", "transformer")
+    monkeypatch.chdir(tmp_path)
+    exec(example, {"run": run})
+    look, saved = run.look("How are you?"), np.load("look.npz")
+    assert sorted(saved) == sorted(one.title for one in look.maps) and len(look.maps) == 3
+    for one in look.maps:
+        assert saved[one.title].shape == (len(one.query), len(one.key))
+        assert np.array_equal(saved[one.title], one.weights.numpy())
+    assert Path("look.json").read_text() == look.json()
+
+
+def test_a_data_frame_has_each_weight_that_is_not_masked_with_its_words():
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+    causal, axis = torch.ones(3, 3).tril().bool(), Axis("text", "word", ("a", "b", "c"))
+    maps = (Map("encoder", 1, 0, axis, axis, weights, None, causal), Map("encoder", 1, None, axis, axis, weights))
+    frame = ShownLook(Look("t", "a b c", "", maps, (), ()), False).to_frame()
+    assert len(frame) == 6 + 9 and set(frame["mechanism"]) == {"encoder"} and set(frame["layer"]) == {1}
+    row = frame[(frame["head"] == 0) & (frame["query"] == "c") & (frame["key"] == "b")]
+    assert row[["query_position", "key_position"]].to_numpy().tolist() == [[2, 1]]
+    assert row["weight"].item() == pytest.approx(0.3) and frame["head"].isna().sum() == 9
+    sums = frame.groupby(["map", "query_position"])["weight"].sum()
+    assert np.allclose(sums, 1) and len(ShownLook(Look("t", "a", "", (), (), ()), False).to_frame()) == 0
+
+
+# --- What is said of maps: no output, help, page or example says that an answer follows from what was attended to
+
+
+ROOT = Path(__file__).resolve().parent.parent
+CLAIMS = re.compile(
+    r"\b(?:rest(?:s|ed|ing)? (?:up)?on|(?:is|are|was|were) based (?:up)?on|rel(?:y|ies|ied|ying) (?:up)?on|"
+    r"because (?:of|it|they|the model)(?: \w+){0,3} (?:attends?|attention|look(?:s|ed)?|weights?)|"
+    r"(?:attends?|attention|look(?:s|ed)?|weights?)\b[^.;:]{0,60}\bbecause|"
+    r"pays? (?:\w+ )?attention|focus(?:es|ed|ing)? on|"
+    r"explains? (?:the|its|this|an?) (?:answer|label|output|prediction|decision)|"
+    r"(?:score|map|attention|gradients?|weights?) (?:that )?explains?|"
+    r"important (?:word|token|pixel|patch|head|part)|contributions? of (?:each|every|the) (?:patch|pixel)|"
+    r"on which the (?:score|output|label) depends|"
+    r"weights? (?:\w+ )?shows? (?:which|what|why)|shows? why|evidence for (?:the|its|this) (?:label|answer|output))",
+    re.IGNORECASE,
+)
+WORDS = re.compile(r"\b(?:depend(?:s|ed)?|rest(?:s|ed)|because|verdicts?|supported|explain(?:s|ed)?)\b", re.IGNORECASE)
+"""Words that say more than was computed, in a sentence about a map."""
+MAPS = re.compile(r"\b(?:maps?|attention|attend(?:s|ed)?|(?<!font-)weights?|looked at)\b", re.IGNORECASE)
+ALLOWED = {
+    # nothing is said of attention or of an answer
+    "Runs you can rely on.",
+    # the order of the parts of a meaning, in data
+    "most important part found in the",
+    # the title over what was computed
+    "Does the output depend on these weights?",
+    # options that are gone
+    "Verdicts on maps (`--verdict`, `run.verdicts`, `--beside permuted`, `heed lesson verdict`)",
+    # of memory
+    "because guided attention reads the activations of every block",
+}
+"""Sentences that a claim or one of the words may occur in, with the reason."""
+
+
+def texts(docstrings=True):
+    """Every text that a reader sees: pages, examples, and the strings of the code."""
+    endings_in = {"docs": (".md",), "examples": (".yaml", ".py", ".md"), "src/heed": (".yaml", ".html", ".js")}
+    for folder, endings in endings_in.items():
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in endings:
+                yield path, path.read_text("utf-8")
+    yield from ((path, path.read_text("utf-8")) for path in (ROOT / "README.md", ROOT / "CHANGELOG.md"))
+    for path in sorted((ROOT / "src" / "heed").rglob("*.py")):
+        nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+        left_out = set() if docstrings else {node.value for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in left_out:
+                yield path, node.value
+
+
+def plain(text):
+    """A text without line breaks, list marks and targets of links."""
+    return re.sub(r"\s+", " ", re.sub(r"\n[ \t]*(?:[#*-]+ |//)?", " ", re.sub(r"\]\([^)\s]*\)", "]", text)))
+
+
+def words_of_maps(text, every=False):
+    """The sentences with one of the words, of those about a map or of `every` sentence."""
+    sentences = re.split(r"(?<=[.:;!?]) |\|", plain(text))
+    found = [one for one in sentences if WORDS.search(one) and (every or MAPS.search(one))]
+    return [one for one in found if not any(allowed.rstrip(".:") in one for allowed in ALLOWED)]
+
+
+def claims(text):
+    """The phrases of a text that claim what no map shows, each with its surroundings."""
+    read = plain(text)
+    found = (read[max(0, m.start() - 90) : m.end() + 90] for m in CLAIMS.finditer(read))
+    return [around for around in found if not any(sentence in around for sentence in ALLOWED)]
+
+
+def test_no_text_claims_that_an_answer_follows_from_a_map():
+    found = [f"{path.relative_to(ROOT)}: ... {around} ..." for path, text in texts() for around in claims(text)]
+    assert found == []
+
+
+def test_no_text_about_maps_has_words_that_say_more_than_was_computed():
+    """Verdicts on claims are those of rules, in docs/claims.md and examples/claims; docs/looking.md has none at all."""
+    found = [
+        f"{path.relative_to(ROOT)}: {sentence}"
+        for path, text in texts(docstrings=False)
+        if "claims" not in path.relative_to(ROOT).as_posix()
+        for sentence in words_of_maps(text, every=path.name == "looking.md")
+    ]
+    assert found == []
+
+
+LOOKS = {
+    "plain": {},
+    "edited": {"edits": [{"edit": "uniform"}]},
+    "beside": {"beside": "untrained"},
+    "steps": {"steps": True},
+    "attribution": {"attribution": "loo"},
+}
+"""Options of looks; those that a task does not have are left out."""
+MODELS = {
+    "translation": "transformer", "classification": "han", "tagging": "bert", "language_modelling": "lstmn",
+    "pretraining": None, "dialogue": "transformer", "summarisation": None, "images": "vit",
+}  # fmt: skip
+"""A second model of each task that has looks."""
+
+
+@pytest.mark.parametrize(("name", "other"), MODELS.items())
+def test_no_look_has_these_words_in_any_form(name, other, untrained, data):
+    looked = dict.fromkeys(LOOKS, 0)
+    for model in {SMALL[name].model, other or SMALL[name].model}:
+        run = untrained(name, model)
+        read = SMALL[name].look[0].replace("DATA", str(data))
+        read = {"dialogue": ["one two", "three four"], "pretraining": "one [MASK] two"}.get(name, read)
+        for kind, options in LOOKS.items():
+            if name == "images" and kind == "steps":
+                continue
+            try:
+                look = run.look(read, **options)
+            except ConfigError:
+                continue
+            looked[kind] += 1
+            for form in (look.text(), re.sub(r"<[^>]*>", "\n", html.unescape(look.html())), look.json(), look.svg()):
+                assert words_of_maps(form, every=True) == claims(form) == [], (model, kind)
+    assert looked["plain"] and looked["beside"]
+
+
+def test_every_task_with_looks_is_here():
+    assert {name for name in task_names() if SMALL[name].look} == {*MODELS}
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The label rests on 'goal'.",
+        "Its answer is based on the last word.",
+        "It writes 'la' because it attends to 'house'.",
+        "It attends to `house` when it writes `la`, because `la` takes its gender.",
+        "The model pays close attention to the verb.",
+        "The model focuses on the field.",
+        "Label whose score gradients explain.",
+        "the most important words of the text",
+        "pixels on which the score depends",
+        "Weights show which words a model uses.",
+    ],
+)
+def test_claims_are_recognised(claim):
+    assert claims(claim)
+    assert words_of_maps("The label depends on these weights.") and words_of_maps("The map is supported: it holds.")
+    assert not words_of_maps("It stopped, because the disk is full. The map has a row for each token.")
+    assert not claims("Row t: where the model looked to write output t. Weights before dropout.")

@@ -1,23 +1,51 @@
-"""Damage to any file of a run of any task: every command answers as before, or says in one line what is wrong.
+"""Damaged runs and checkpoints, odd options, threads that share runs: an answer as before, or one line of error.
 
-`make fuzz` makes 5,000 changes (`HEED_FUZZ` for each task); here each task gets a few, by a fixed seed.
+`make fuzz` tries many more cases (HEED_FUZZ, HEED_FUZZ_SEED).
 """
 
 import json
 import os
+import random
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import jaxtyping
+import numpy as np
 import pytest
+import torch
 import yaml
-from hypothesis import given, seed
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from PIL import Image
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
 
 import heed
-from fuzzing import FEW, MUTATIONS, SEED, STRAY, Damage, answer, becomes, damages, seal_again
+import marian
+from fuzzing import (
+    FEW,
+    MUTATIONS,
+    SEED,
+    STRAY,
+    Damage,
+    answer,
+    becomes,
+    damages,
+    fields_of,
+    odd_files,
+    odd_words,
+    seal_again,
+)
+from heed.generation import SamplingOptions
 from heed.storage.files import CHECKSUMS
+from heed.tasks import tasks_with
 from small_runs import SMALL
+from test_checkpoints_bert import bert, distilbert, roberta, xlm_roberta
+from test_checkpoints_gpt2 import gpt2
+from test_checkpoints_vit import vit
+from tokenizer_folders import spm_saved
 
 ANSWERS = ("predict", "look", "evaluate", "ensemble")
 """Commands whose output is the same each time; it may then not change without a word."""
@@ -203,3 +231,158 @@ def test_speakers_that_the_tokenizer_lacks_are_damage(bench):
         found = bench.ask(command, Damage("speakers.json", "one more", becomes('[""]')), "removed")
         assert (found.code, found.wrong) == (2, "")
         assert "speakers.json is damaged: tokenizer.json has no tokens for some of its 1 speakers" in found.err
+
+
+# --- Odd numbers, names, settings and encodings on the command line of any task: an answer, or one line that says why
+# not
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_odd_words_are_answered_or_refused_in_one_line(name, data, small_run, tmp_path, monkeypatch, as_installed):
+    small, whole, desk = SMALL[name], small_run(name), tmp_path / "desk"
+    files, problems = str(data / small.train), []
+    own = [f"{key}={json.dumps(value)}" for key, value in small.settings.items() if value is not None]
+    commands = small.commands("run", str(whole), data, desk / "out") | {
+        "check data": ["check", name, files, *own],
+        "dry run": ["train", name, files, "--dry-run", "training.steps=1", *own],
+        "train": ["train", name, files, "training.steps=1", "training.threads=1", "evaluation.bootstrap=5", *own],
+        "input": ["predict", "run", "--input", files],
+        "align": ["align", "run", str(data / "pairs.tsv")],
+        "pack": ["pack", "run"],
+        "import": ["import", "run"],
+        "lesson": ["lesson", "lion"],
+        "models": ["models"],
+    }
+
+    @seed(f"{SEED} {name}")
+    @FEW
+    @given(odd_words(commands, fields_of(name, small.model), name, files))
+    def ask(asked):
+        shutil.rmtree(desk, ignore_errors=True)
+        desk.mkdir()
+        monkeypatch.chdir(desk)
+        odd_files(desk)
+        shutil.copytree(whole, desk / "run")
+        (desk / "own.yaml").write_bytes(asked.yaml.encode("utf-8", "surrogatepass"))
+        if wrong := answer(asked.words, monkeypatch, asked.encoding).wrong:
+            problems.append(f"{asked}: {wrong}")
+
+    ask()
+    assert not problems, f"{len(problems)} of {MUTATIONS}:\n\n" + "\n\n".join(problems[:10])
+
+
+# --- Threads that share runs: runs of every task predict, look and attribute at once, each answer as from one thread
+
+
+CALLS = 40 * int(os.environ.get("HEED_FUZZ", "5"))
+TEXTS = ("one two", "three four five one", "two", "seven six one two three")
+
+
+@pytest.fixture(scope="module")
+def runs(small_run):
+    return {name: heed.load(small_run(name)) for name in SMALL}
+
+
+def inputs(name, folder):
+    """A few inputs of a task."""
+    if name == "pretraining":
+        return [f"{text} [MASK]" for text in TEXTS]
+    if name == "images":
+        return [str(folder / "photos" / f"{'ab'[n % 2]}/{n}.png") for n in range(4)]
+    if name == "table":
+        return [{"width": 0.1 * n, "length": 0.2} for n in range(4)]
+    if name == "series":
+        return [np.random.default_rng(n).random((9, 2)).tolist() for n in range(4)]
+    return list(TEXTS)
+
+
+def asked(runs, data):
+    """Functions of no argument, by task, method and input, that ask a run."""
+    for name, run in runs.items():
+        for place, item in enumerate(inputs(name, data)):
+            options = {"length": 5, "sampling": SamplingOptions(seed=2)} if name == "language_modelling" else {}
+            yield (name, "predict", place), lambda run=run, item=item, options=options: run.predict(item, **options)
+            if SMALL[name].look:
+                yield (name, "look", place), lambda run=run, item=item: run.look(item).text()
+            if name in tasks_with("attribute"):
+                yield (name, "attribute", place), lambda run=run, item=item: run.attribute(item, method="loo")
+
+
+def test_threads_that_share_runs_answer_as_one_does(runs, data, as_installed):
+    calls = dict(asked(runs, data))
+    assert {name for name, _, _ in calls} == {*SMALL}
+    alone = {what: repr(call()) for what, call in calls.items()}
+    chosen = random.Random(SEED).choices(sorted(calls), k=CALLS)
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda what: repr(calls[what]()), chosen))
+    assert [what for what, found in zip(chosen, together, strict=True) if found != alone[what]] == []
+
+
+# --- Damage to any file of a Hugging Face checkpoint: `heed import` refuses it in one line, or makes a run that
+# answers
+
+
+CHECKPOINT_MUTATIONS = int(os.environ.get("HEED_FUZZ", "4"))
+
+
+def whole_tokenizer(folder):
+    AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+
+
+def pairs(folder):
+    folder.mkdir()
+    marian.write_model(folder, marian.write_tokenizers(folder, marian.train_pieces(folder)))
+
+
+def pieces(folder):
+    xlm_roberta(folder, 1, "ForTokenClassification")
+    for name in ("vocab.json", "merges.txt"):
+        (folder / name).unlink()
+    size = json.loads((folder / "config.json").read_text())["vocab_size"]
+    spm_saved(folder.with_name("saved"), size - 2)
+    for path in folder.with_name("saved").iterdir():
+        shutil.copy(path, folder)
+
+
+def as_pickle(folder):
+    distilbert(folder, 1, "ForSequenceClassification")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+FOLDERS = {
+    "bert": lambda folder: (bert(folder, 1, "ForMaskedLM"), whole_tokenizer(folder)),
+    "distilbert": as_pickle,
+    "roberta": lambda folder: roberta(folder, 1, "ForSequenceClassification"),
+    "xlm-roberta": pieces,
+    "gpt2": lambda folder: (gpt2(folder, 1, "LMHeadModel"), whole_tokenizer(folder)),
+    "marian": pairs,
+    "vit": lambda folder: vit(folder, 1),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_damage_to_a_checkpoint_is_refused_in_one_line_or_does_no_harm(name, tmp_path, monkeypatch):
+    whole, folder, run = (tmp_path / one for one in ("whole", "theirs", "run"))
+    FOLDERS[name](whole)
+    Image.new("RGB", (9, 9)).save(picture := tmp_path / "picture.png")
+    jaxtyping.config.update("jaxtyping_disable", True)  # what users see
+    problems = []
+
+    @seed(SEED)
+    @settings(FEW, max_examples=CHECKPOINT_MUTATIONS)
+    @given(damages(whole))
+    def damage_and_import(damage):
+        for one in (folder, run):
+            shutil.rmtree(one, ignore_errors=True)
+        shutil.copytree(whole, folder)
+        damage.do(folder / damage.file)
+        found = answer(["import", str(folder), "--out", str(run)], monkeypatch)
+        if found.code == 0 and not found.wrong:
+            found = answer(["predict", str(run), str(picture) if name == "vit" else "the man"], monkeypatch)
+        if found.wrong:
+            problems.append(f"{damage}: {found.wrong}")
+
+    damage_and_import()
+    jaxtyping.config.update("jaxtyping_disable", False)
+    assert not problems, f"{len(problems)} of {MUTATIONS}:\n\n" + "\n\n".join(problems[:40])
