@@ -388,7 +388,7 @@ def test_a_translator_is_fine_tuned_with_its_tokenizers_at_a_small_rate(translat
     assert work.config.training.freeze == []
     assert work.config.reasons["tokenizer.from_"] == work.config.reasons["training.learning_rate"] == "fine-tuning"
     model = work.build_model()
-    taken = work.parent.give(model, work)
+    taken = work.parent.copy_into(model, work)
     assert not taken.new and not taken.left
     for name, tensor in translator.model.state_dict().items():
         assert torch.equal(model.state_dict()[name], tensor), name
