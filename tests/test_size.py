@@ -65,7 +65,7 @@ ROOMS = {
     "tools": (779, 7),  # what predict and look enter
     "tests": (39_718, 183),  # checkpoints of BART, M2M-100 and NLLB, trimming, new languages
 }
-WORDS_OF_DOCS = 34585
+WORDS_OF_DOCS = 34_585
 
 
 # Of the parts of tasks: the names of a run, the methods of inputs and heads with those that they share (wanted: 40, 16
