@@ -84,13 +84,13 @@ def run(*words: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("large_translator"))
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    print_machine()
     options.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(options.folder)
-    print_machine()
     write_pairs(Path())
     if not Path("nllb/config.json").exists():
         write_checkpoint(Path("nllb"), [Path("my.en"), Path("my.hi")], options.layers)
