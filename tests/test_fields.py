@@ -499,6 +499,7 @@ CASES = {
     "ModelSection.name": (PAIRS, "model.name", ("bahdanau", "luong"), loss, prepared),
     "ModelSection.size": (COPY, "model.size", ("tiny", "small"), loss, prepared),
     "ModelSection.from_": (PAIRS, "model.from", (None, another_run()), loss, prepared),
+    "TranslationModel.like": (PAIRS, "model.like", (None, "mean"), refused, prepared),
     "TranslationModel.take": (PAIRS, "model.take", ("auto", "encoder"), refused, prepared),
     "TextModelSection.name": (TEXTS, "model.name", ("rnn", "lstmn"), loss, prepared),
     "PretrainingModel.name": (STORIES, "model.name", ("bert", "encoder"), refused, prepared),

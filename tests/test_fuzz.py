@@ -385,4 +385,4 @@ def test_damage_to_a_checkpoint_is_refused_in_one_line_or_does_no_harm(name, tmp
 
     damage_and_import()
     jaxtyping.config.update("jaxtyping_disable", False)
-    assert not problems, f"{len(problems)} of {MUTATIONS}:\n\n" + "\n\n".join(problems[:40])
+    assert not problems, f"{len(problems)} of {CHECKPOINT_MUTATIONS}:\n\n" + "\n\n".join(problems[:40])

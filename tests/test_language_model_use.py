@@ -376,7 +376,7 @@ def test_every_step_has_its_candidates_states_and_gates(file, model):
         assert frame.token == ("end" if token == "</s>" else token)
         assert dict(frame.top).get(frame.token, 0) == pytest.approx(math.exp(log_prob), abs=1e-5)
     text = shown.text()
-    assert f"prompt step 1 of {1 + len(PROMPT)}: reads end" in text
+    assert f"prompt step 1 of {1 + len(SENTENCE)}: reads end" in text
     assert f"output step 1 of {len(written.tokens)}: writes" in text
     assert "encoder" not in text and "decoder step" not in text
 
