@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from heed import folder
 from heed.cli.options import Drawing, Weight, read_as_texts
 from heed.cli.terminal import drawing_form, say, write_drawing, write_output
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError, HeedWarning, RunError
 from heed.tasks import MissingCapabilityError, capability, missing_in, options_of, spec_of, task_names
 
 
@@ -53,7 +54,8 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], weight: Weight,
 
 
 def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
-    _refuse_task_without_looks(folder.find(name))
+    with warnings.catch_warnings(action="ignore", category=HeedWarning):  # opening the run says it again
+        _refuse_task_without_looks(folder.find(name))
     from heed.runs.loading import load  # a refusal needs no torch
     from heed.tasks.base.looking import names_no_run, other_of
     from heed.threads import prediction_threads
