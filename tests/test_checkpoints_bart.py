@@ -291,7 +291,9 @@ def test_languages_are_chosen_in_configuration_and_question(tmp_path):
     (written,) = model.generate(**library("the dog", return_tensors="pt"), forced_bos_token_id=french).tolist()
     prediction = run.predict("the dog", source_language="deu_Latn", target_language="fra_Latn")
     assert [i for i in written if i != 2] == [*prediction.ids]
-    with pytest.raises(ConfigError, match=r"data\.target_language: the model has no language 'fra'; did you mean 'fra_Latn'"):
+    with pytest.raises(
+        ConfigError, match=r"data\.target_language: the model has no language 'fra'; did you mean 'fra_Latn'"
+    ):
         run.predict("the dog", target_language="fra")
     given = {"data": {"source_language": "fra_Latn"}}
     assert import_checkpoint(tmp_path / "model", tmp_path / "other", given).run.input.frame[0] == [french]
