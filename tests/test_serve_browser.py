@@ -241,7 +241,7 @@ def test_an_error_names_the_field_and_the_page_goes_on(opened, data):
     page.fill("#options [name=layer]", "7")
     assert (
         page.inner_text("#options fieldset:nth-of-type(2) .hint")
-        == "A number from 0, from the end if negative, or all."
+        == "Layer from 0, negative from the end (default -1), or all."
     )
     page.click("#go")
     page.wait_for_selector("#state.failed")
