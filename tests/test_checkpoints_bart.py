@@ -342,8 +342,19 @@ def test_an_imported_model_is_trained_on_looked_at_and_exported(tmp_path):
 def test_languages_of_a_model_without_them_are_refused(tmp_path):
     checkpoint(tmp_path / "model", "bart")
     run = imported(tmp_path / "model")
-    with pytest.raises(ConfigError, match=r"data\.target_language is 'fra', but the model has no languages"):
+    refused = r"data\.target_language is 'fra', but the model has no languages"
+    with pytest.raises(ConfigError, match=refused):
         run.predict("the dog", target_language="fra")
+    with pytest.raises(ConfigError, match=refused):
+        import_checkpoint(tmp_path / "model", tmp_path / "other", {"data": {"target_language": "fra"}})
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_languages_that_the_checkpoint_lacks_are_refused(tmp_path, side):
+    checkpoint(tmp_path / "model", "nllb")
+    with pytest.raises(ConfigError, match=rf"data\.{side}_language: the model has no language 'yo'; it has "):
+        import_checkpoint(tmp_path / "model", tmp_path / "run", {"data": {f"{side}_language": "yo"}})
+    assert not (tmp_path / "run").exists()
 
 
 def test_several_languages_are_learned_together(tmp_path):

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 import heed
 import marian
 from heed.errors import ConfigError
+from heed.tasks.base import sizing
 from test_checkpoints_bart import LANGUAGES, checkpoint
 
 HINDI = [
@@ -90,6 +91,14 @@ def test_a_trimmed_translator_learns_a_new_language(parent, tmp_path):
     assert small.task.tokenizers()["source"].tags.keys() == run.task.tokenizers()["source"].tags.keys()
     child = train(small, tmp_path / "child", "mean", family)
     assert child.task.tokenizers()["target"].unknown_in(HINDI[1]) == []
+
+
+@pytest.mark.parametrize("like", ["mean", None])
+def test_embeddings_are_frozen_only_without_new_tokens(parent, tmp_path, monkeypatch, like):
+    family, run = parent
+    monkeypatch.setattr(sizing, "free_memory", lambda: 1)
+    child = train(run, tmp_path / "child", like, family, language=None if like else LANGUAGES[family][1])
+    assert child.config.training.freeze == (["encoder"] if like else ["embeddings", "encoder"])
 
 
 def test_languages_are_not_made_by_mistake(parent, tmp_path):

@@ -76,7 +76,7 @@ class SearchOptions:
         limits = ("beam_size", self.beam_size, 1_000), ("max_length", longest, 100_000)
         for name, value, maximum in (*limits, ("no_repeat_ngram", self.no_repeat_ngram, 1_000)):
             if value > maximum:
-                raise ConfigError(f"{name} is {value}, expected at maximum {maximum:,}")
+                raise ConfigError(f"{name} is {value}, expected at most {maximum:,}")
 
     def check(self) -> None:
         """Check that the options are valid together.

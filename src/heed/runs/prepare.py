@@ -164,7 +164,7 @@ def model_to_train(task: Any) -> Any:
     when = f"while building a model of {count:,} parameters" if count else "while building the model"
     lower = "choose a smaller model.size, fewer layers or widths, or a smaller tokenizer.vocab_size"
     if task.parent is not None:
-        lower = "freeze parts, as in training.freeze=embeddings,encoder, or start from a smaller checkpoint"
+        lower = "freeze parts of the model (training.freeze), or start from a smaller checkpoint"
     model = built(task, 4 * count, training_bytes(count, count - frozen, training.optimizer), when, lower)
     if training.activation_checkpointing:
         recompute_blocks(model, task.config.model.name)

@@ -249,6 +249,8 @@ class Input(Part):
     """Further fields of the model that a new run never takes from its parent."""
     is_encoded_once: ClassVar[bool] = False
     """True if encoded examples do not depend on the settled model."""
+    roles: ClassVar[Sequence[str]] = ()
+    """The tokenizers that are learned."""
 
     predicts_from_example: ClassVar[bool] = True
     """False if a prediction never needs its example: making rows of a table takes longer than computing with them."""

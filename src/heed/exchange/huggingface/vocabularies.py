@@ -125,16 +125,12 @@ def _state(tokenizer: TextTokenizer, ids: Sequence[int]) -> dict[str, Any]:
 
 
 def _without_pieces(tokenizer: MappedTokenizer, names: Collection[str]) -> tuple[Any, bytes]:
-    """The cutting tokenizer with only some pieces, and its SentencePiece model, if it was made from one."""
-    if tokenizer.origin:
-        model = parsed(tokenizer.origin)
-        retained = [piece for piece in model.pieces if piece.type != NORMAL or piece.piece in names]
-        del model.pieces[:]
-        model.pieces.extend(retained)
-        return cutter_of(model), model.SerializeToString()
-    library = tokenizer.library
-    ids = [i for i in range(library.get_vocab_size()) if library.id_to_token(i) in names]
-    return library_of(_state(TextTokenizer(library), ids)), b""
+    """The cutting tokenizer with only some pieces, and its SentencePiece model."""
+    model = parsed(tokenizer.origin)
+    retained = [piece for piece in model.pieces if piece.type != NORMAL or piece.piece in names]
+    del model.pieces[:]
+    model.pieces.extend(retained)
+    return cutter_of(model), model.SerializeToString()
 
 
 _OFTEN = 5
@@ -151,10 +147,11 @@ def with_language(tokenizer: TextTokenizer, tags: Sequence[str], texts: Sequence
     present = library.get_vocab()
     pieces = [piece for piece in pieces if piece not in present]
     if isinstance(tokenizer, MappedTokenizer):
-        vocabulary, old = [*tokenizer.tokens], [*tokenizer.tags]
+        vocabulary, old = [*tokenizer.tokens], tokenizer.tags
         place = 1 + max(i for i, token in enumerate(vocabulary) if token not in old and token != UNUSED.format(i))
         cutter, origin = _with_pieces(tokenizer, pieces)
-        vocabulary[place:place] = inserted = [piece for piece in pieces if piece not in vocabulary]
+        known = {*vocabulary}
+        vocabulary[place:place] = inserted = [piece for piece in pieces if piece not in known]
         special = Special(*(i if i < place else i + len(inserted) for i in tokenizer.special))
         return MappedTokenizer(cutter, [*vocabulary, *tags], origin, [*old, *tags], special, tokenizer.codes)
     state: dict[str, Any] = json.loads(library.to_str())

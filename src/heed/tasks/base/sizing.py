@@ -32,6 +32,8 @@ _TUNED = 200
 """Updates that fine-tuning should have: if fewer fit into the minutes, parts are frozen."""
 _FROZEN: tuple[tuple[str, ...], ...] = ((), ("embeddings",), ("embeddings", "encoder"))
 """Parts of a translator that are frozen, in the order of the attempts."""
+_FROZEN_WITH_NEW_TOKENS: tuple[tuple[str, ...], ...] = ((), ("encoder",))
+"""The same if some tokens are new, since their embeddings must be trained."""
 _ROOM = 0.8
 """Share of the free memory for weights, gradients and moments, of the budget for updates."""
 
@@ -79,8 +81,9 @@ def fit_to_budget(task: Any) -> Any:
 def freeze_to_fit(task: Any) -> Any:
     """The configuration of fine-tuning with frozen embeddings, or encoder too, where memory or minutes are short.
 
-    A frozen parameter has no gradient and no moments. The time of an update is that of all parts, less the optimiser's
-    and the gradients' share (a third of the passes) of the frozen parameters.
+    With tokens that the parent lacks, such as those of `model.like`, the embeddings are trained. A frozen parameter has
+    no gradient and no moments. The time of an update is that of all parts, less the optimiser's and the gradients'
+    share (a third of the passes) of the frozen parameters.
     """
     config, training = task.config, task.config.training
     if config.has("training.freeze") or config.has("training.unfreeze_every"):
@@ -88,25 +91,26 @@ def freeze_to_fit(task: Any) -> Any:
     model = without_numbers(task)
     total = sum(p.numel() for p in model.parameters())
     names, layers = dict(model.named_parameters()), layers_of_model(model, task.body(model))
-    frozen = [sum(names[name].numel() for name in frozen_by(parts, layers, 0)) for parts in _FROZEN]
+    attempts = _FROZEN_WITH_NEW_TOKENS if task.parent.lacks_tokens(task) else _FROZEN
+    frozen = [sum(names[name].numel() for name in frozen_by(parts, layers, 0)) for parts in attempts]
     device = choose_device(training.device)
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
     needed = [training_bytes(total, total - count, training.optimizer) for count in frozen]
     chosen, why = 0, ""
     if free is not None and needed[0] > _ROOM * free:
-        chosen = next((n for n, size in enumerate(needed) if size <= _ROOM * free), len(_FROZEN) - 1)
+        chosen = next((n for n, size in enumerate(needed) if size <= _ROOM * free), len(attempts) - 1)
         why = f"training all {total:,} parameters takes {size_text(needed[0])}, and {size_text(free)} are free"
     if training.minutes is not None and training.steps is None and training.epochs is None:
         budget = _ROOM * 60.0 * training.minutes
         update, passes = seconds_of(task, budget)
         frozen_shares = [count / total for count in frozen]
         seconds = [update * (1 - share) + passes * (1 - share / 3) for share in frozen_shares]
-        enough = next((n for n, each in enumerate(seconds) if _TUNED * each <= budget), len(_FROZEN) - 1)
+        enough = next((n for n, each in enumerate(seconds) if _TUNED * each <= budget), len(attempts) - 1)
         if enough > chosen:
             chosen = enough
             counts = (f"{budget / seconds[n]:,.0f}" for n in (0, enough))
-            why = "about {} updates of all parts fit into the budget, {} so".format(*counts)
-    return config.settle(why, {"training.freeze": [*_FROZEN[chosen]]}) if chosen else config
+            why = "about {} updates of all parts fit into the budget, about {} with these frozen".format(*counts)
+    return config.settle(why, {"training.freeze": [*attempts[chosen]]}) if chosen else config
 
 
 def with_choice(config: C, field: str, largest: str, choice: SizeChoice) -> C:

@@ -318,11 +318,20 @@ class Parent:
         return config.model_copy(update={"tokenizer": changed}).because(f"as in {self.path}", *fields)
 
     def has_tokenizers(self, task: Any) -> bool:
-        """True if the parent has a tokenizer for every kind of row of a task that counts tokens."""
+        """True if the parent has every tokenizer that a task needs."""
         parent_tokenizers = self.task.tokenizers()
-        kinds = [kind for kind, field in task.size_fields.items() if field.endswith("vocab_size")]
         return bool(parent_tokenizers) and all(
-            any(name in parent_tokenizers for name in task.alternatives.get(kind, (kind,))) for kind in kinds
+            any(name in parent_tokenizers for name in task.alternatives.get(role, (role,))) for role in task.input.roles
+        )
+
+    def lacks_tokens(self, work: Any) -> bool:
+        """True if a run that starts from the parent has tokens that the parent lacks."""
+        if not self.has_tokenizers(work.task):
+            return True
+        alternatives = work.task.alternatives
+        return any(
+            not {*tokenizer.tokens} <= {*self.tokenizer(role, alternatives.get(role, ())).tokens}
+            for role, tokenizer in work.tokenizers().items()
         )
 
     def tokenizer(self, kind: str, alike: Sequence[str]) -> TextTokenizer:
@@ -386,9 +395,11 @@ class Parent:
                 tensor[places(tensor, mine)] = source[places(source, others)]
                 tokens[name] = (len(mine[min(over)]), tensor.shape[min(over)])
                 for axis, kind in over.items():
-                    for row, parts in starting.get(kind, {}).items():
-                        values = source.index_select(axis, torch.tensor(parts)) if parts else source
-                        tensor.select(axis, row).copy_(values.mean(axis))
+                    if new_rows := starting.get(kind):
+                        mean = source.mean(axis)
+                        for row, parts in new_rows.items():
+                            start = source.index_select(axis, torch.tensor(parts)).mean(axis) if parts else mean
+                            tensor.select(axis, row).copy_(start)
             else:
                 tensor.copy_(source)
                 whole.append(name)

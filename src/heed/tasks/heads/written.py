@@ -172,9 +172,9 @@ class Written(Head):
         sampling: SamplingOptions | None = None,
         forced: Sequence[int] = (),
     ) -> list[list[WrittenText]]:
-        """The candidates for each source, best first; every output begins with the `forced` tokens.
+        """The candidates for each source, best first.
 
-        So does it with those of `input.target_prefix`, of which the first is part of the search.
+        Every output begins with `input.target_prefix`, then the `forced` tokens.
         """
         results: list[list[WrittenText]] = [[] for _ in sources]
         for chosen in input.groups(sources, options.beam_size):

@@ -255,7 +255,9 @@ class Pairs(Tokens):
 
     def fields(self, fields: dict[str, Any], work: Work) -> dict[str, Any]:
         positions = work.head.positions  # type: ignore[attr-defined]
-        if positions is not None and not work.is_imported:
+        if work.is_imported:
+            self.check_languages()
+        elif positions is not None:
             names = [name for name in work.split_names if name != "train" or work.config.data.is_embedded]
             encoded: dict[str, Any] = {name: work.encoded(name) for name in names}
             needed = {name: int(np.add(tokens.lengths, (0, 1)).max()) for name, tokens in encoded.items()}
@@ -304,6 +306,17 @@ class Pairs(Tokens):
                 f"{', '.join(languages_of(self.tokenizers[side])[:_SHOWN])}"
             )
         raise ConfigError(f"data.{side}_language: {lacks_language(self.tokenizers[side], name)}")
+
+    def check_languages(self) -> None:
+        """Refuse a language of the configuration that the model lacks.
+
+        Raises:
+            ConfigError: As `language`.
+        """
+        sides: tuple[Literal["source", "target"], ...] = ("source", "target")
+        for side in sides:
+            if getattr(self.config.data, f"{side}_language", None) is not None:
+                self.language(side, self.config.model.settings.get(f"{side}_frame", "none"))
 
     def between(self, source: str | None, target: str | None) -> Self:
         """The same input for texts of other languages; None for those of the configuration."""

@@ -64,7 +64,6 @@ class Tokens(Input):
     unused: ClassVar[tuple[str, ...]] = ("tokenizer.shared",)
     settles: ClassVar[tuple[str, ...]] = ("d_features",)
     roles: ClassVar[Sequence[str]] = ("tokens",)
-    """The tokenizers that are learned."""
     target_prefix: ClassVar[Sequence[int]] = ()
     """The tokens that every text to write begins with."""
     sampled_bytes: ClassVar[int] = 10_000_000
