@@ -259,6 +259,40 @@ def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, m
     assert "sentences of random tokens (the run's data cannot be read)" in str(heed.export(run))
 
 
+def test_an_export_computes_the_outputs_that_are_the_same(trained, tmp_path, capsys, monkeypatch):
+    run = copied(trained[0], tmp_path)
+    note = "computed by ctranslate2, the run's export; --engine torch computes without it\n"
+    command = "predict", run.folder, *TEXTS
+
+    def outputs(*flags):
+        code, out, err = call(capsys, *command, *flags)
+        assert code == 0
+        return out, err
+
+    plain = outputs("--beam", 1, "--json", "--engine", "torch")
+    exported = outputs("--beam", 1, "--json")
+    assert note not in plain[1] and note in exported[1]
+    for ours, theirs in zip(*(map(json.loads, text.splitlines()) for text, _ in (plain, exported)), strict=True):
+        assert ours.keys() == theirs.keys() and ours["text"] == theirs["text"]
+        assert ours["log_prob"] == pytest.approx(theirs["log_prob"], abs=1e-4)
+    assert note not in outputs("--beam", 5)[1]  # heed's beam goes on longer
+    assert note not in outputs("--beam", 1, "--length", 90_000)[1]  # has no positions for it
+    assert note not in outputs("--sample")[1] and note not in outputs("--prefix", "1", "--beam", 1)[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
+        assert outputs("--beam", 1, "--json") == plain
+    stale = run.folder / "export" / "ctranslate2-float32" / "model.bin"
+    stale.write_bytes(b"?")
+    out, err = outputs("--beam", 1, "--json")
+    assert out == plain[0]
+    assert re.search(r"model\.bin is altered.*; until then torch computes the outputs", err)
+    writer = trained[0].writer("auto")
+    as_transformers = SearchOptions(END, 8, beam_size=5, renormalize=True, early_stopping="full")
+    assert writer.repeats([[5]], as_transformers) and not writer.repeats([[5]], SearchOptions(END, 8, beam_size=5))
+    assert not writer.repeats([[5] * 5_000], as_transformers)
+    assert heed.ensemble([trained[0], trained[0]]).writer("auto") is None
+
+
 # --- refusals
 
 

@@ -37,6 +37,7 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
         from heed.serve.app import Server
     except ImportError as error:
         raise ConfigError(f"heed serve needs {error.name}; install it with: pip install -e '.[serve]'") from None
+    from heed.exchange import has_export
     from heed.serve.served import open_runs
 
     token = _token(options)
@@ -61,7 +62,10 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
     )
     link = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else address}:{port}/"
     secret = "" if options.token_file else f"#{token}"
-    print(f"{', '.join(run.name for run in runs)}: {link}{secret}\nCtrl-C ends it.", flush=True)
+    print(f"{', '.join(run.name for run in runs)}: {link}{secret}", flush=True)
+    if exported := [run.name for run in runs if has_export(run.path)]:
+        print(f"outputs that are the same are computed by the export (ctranslate2): {', '.join(exported)}")
+    print("Ctrl-C ends it.", flush=True)
     if options.open_it:
         webbrowser.open(f"{link}#{token}")
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # a client that goes away is no reason for a warning

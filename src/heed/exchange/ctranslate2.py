@@ -19,6 +19,7 @@ outputs must be the same tokens unless two are equally probable. For int8, diffe
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -29,6 +30,7 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
+from warnings import warn
 
 import torch
 from torch import nn
@@ -37,7 +39,7 @@ from heed import folder as folders
 from heed.attention import MultiHeadAttention
 from heed.data.batch import pad_rows
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, HeedError, InputError, RunError, suggest
+from heed.errors import ConfigError, HeedError, HeedWarning, InputError, RunError, suggest
 from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
 from heed.layers.transformer import Residual
 from heed.models.base import PairDecoder
@@ -169,11 +171,18 @@ class CTranslate2Writer:
         self._numbers = {token: i for i, token in enumerate(self._target)}
         self._special = target.special
         self.num_positions = num_positions
+        self.num_written = 0
 
     @property
     def longest_output(self) -> int:
         """The maximum number of tokens of an output; the start token takes one position."""
         return self.num_positions - 1
+
+    def repeats(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
+        """Whether `write` can be used for these sources and gives the outputs that the run gives by itself."""
+        same = options.beam_size == 1 or (options.renormalize and options.early_stopping == "full")
+        limits = options.max_length, max(map(len, sources), default=0)
+        return same and limits[0] <= self.longest_output and limits[1] <= self.num_positions
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """Search for the best outputs.
@@ -186,6 +195,7 @@ class CTranslate2Writer:
         """
         options.check()
         assert isinstance(options.max_length, int)
+        self.num_written += len(sources)
         if (longest := max(map(len, sources), default=0)) > self.num_positions:
             raise InputError(
                 f"a text of {longest:,} tokens does not fit the {self.num_positions:,} positions of the exported "
@@ -402,6 +412,22 @@ def open_engine(folder: Path, task: Any, engine: str) -> CTranslate2Writer:
     if description["weights"] != checksum(folder / folders.WEIGHTS):
         raise RunError(f"the weights of {folder} have changed since it was exported; {again}")
     return CTranslate2Writer(path, task.input.source_tokenizer, task.input.target_tokenizer, description["positions"])
+
+
+def open_present(folder: Path, task: Any) -> CTranslate2Writer | None:
+    """The float32 export of a run where there is one and its library; a HeedWarning says why one cannot be used."""
+    if not has_export(folder):
+        return None
+    try:
+        return open_engine(folder, task, "ctranslate2")
+    except RunError as error:
+        warn(f"{error}; until then torch computes the outputs", HeedWarning, stacklevel=2)
+        return None
+
+
+def has_export(folder: Path) -> bool:
+    """Whether a run has a float32 export, and the library that reads it is installed."""
+    return os.path.isdir(_place(folder, "float32")) and importlib.util.find_spec("ctranslate2") is not None
 
 
 def _place(folder: Path, quantization: str) -> Path:

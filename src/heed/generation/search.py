@@ -163,6 +163,11 @@ class Writer(Protocol):
 
     name: str
     """Name of the engine, for users."""
+    num_written: int
+    """Number of sources whose outputs it has written."""
+
+    def repeats(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
+        """Whether `write` can be used for these sources and gives the outputs that the run gives by itself."""
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """The `num_best` hypotheses of each source, best first; all sources have the same maximum length.

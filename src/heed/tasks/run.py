@@ -24,6 +24,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, suggest
 from heed.evaluation.measures import Measure, Outcomes, rate
 from heed.evaluation.significance import summarise
+from heed.folder import EXPORT
 from heed.generation import Writer
 from heed.memory import READING, SCORING, explains_memory
 from heed.show.shown import ShownCurves
@@ -205,7 +206,8 @@ class Run:
 
         Options are `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
         `sampling` (`heed.generation.SamplingOptions`); for a text written for a text `prefix`, and `engine`: "torch",
-        or one that the run was exported for ("ctranslate2", "ctranslate2-int8").
+        one that the run was exported for ("ctranslate2", "ctranslate2-int8"), or "auto": an export if it gives the same
+        outputs, else torch.
         """
         if isinstance(inputs, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{inputs!r}]")
@@ -245,21 +247,25 @@ class Run:
         return Predictions(self.predicted(pairs))
 
     @cached_property
-    def _writers(self) -> dict[str, Writer]:
+    def _writers(self) -> dict[str, Writer | None]:
         return {}
 
-    def writer(self, engine: str) -> Writer:
-        """The exported model of this run, opened on first use.
+    def writer(self, engine: str) -> Writer | None:
+        """The exported model of this run, opened on first use; None for torch, or for "auto" if there is no export.
 
         Raises:
             ConfigError, RunError: As `heed.exchange.open_engine`; or this is an ensemble.
         """
+        is_alone = len(self.members) == 1 and not self.so_far
+        if engine == "torch" or (engine == "auto" and not (is_alone and os.path.isdir(self.folder / EXPORT))):
+            return None
         if len(self.members) > 1:
             raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
-        from heed.exchange import open_engine  # imported only when an engine is used
+        from heed.exchange import open_engine, open_present  # imported only when an engine is used
 
         if engine not in self._writers:
-            self._writers[engine] = open_engine(self.folder, self.task, engine)
+            where = self.folder, self.task
+            self._writers[engine] = open_present(*where) if engine == "auto" else open_engine(*where, engine)
         return self._writers[engine]
 
     def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Any:

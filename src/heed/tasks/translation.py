@@ -561,6 +561,7 @@ class Translated(Written):
         sampling: SamplingOptions | None = None,
         prefix: str = "",
         writer: Writer | None = None,
+        only_same: bool = False,
         source_language: str | None = None,
         target_language: str | None = None,
         **search: Any,
@@ -574,6 +575,7 @@ class Translated(Written):
             sampling: Draw instead of searching.
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
+            only_same: Use the writer only where it gives the outputs of torch.
             source_language: That of the texts; the configuration's by default.
             target_language: That to write; the configuration's by default.
             search: Options of `search_options`.
@@ -582,6 +584,8 @@ class Translated(Written):
             ConfigError: The prefix has text never seen in training, which cannot be written; or the writer does not
                 support an option.
         """
+        if only_same and (sampling is not None or prefix):
+            writer = None
         if writer is not None and (sampling is not None or prefix):
             what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
             raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
@@ -595,7 +599,7 @@ class Translated(Written):
         texts = [work.input.stripped(text) if text.strip() else "" for text in texts]
         input = work.input.between(source_language, target_language)
         sources, unread = input.read([text for text in texts if text])
-        if writer is None:
+        if writer is None or (only_same and not writer.repeats(sources, options)):
             written = self.write(input, model, sources, options, sampling, begun.ids)
         else:
             options = replace(options, forced=(*input.target_prefix,) * len(sources))
@@ -613,8 +617,8 @@ class Translated(Written):
     ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
         texts = [pair.source for pair in examples]
-        writer = None if engine == "torch" else run.writer(engine)
-        results = self.translate(run.task, run.model, texts, num_best=num_best, writer=writer, **options)
+        engines = {"writer": run.writer(engine), "only_same": engine == "auto"}
+        results = self.translate(run.task, run.model, texts, num_best=num_best, **engines, **options)
         first = run.members[0]
         for source, some in zip(texts, results, strict=True):
             some[:] = [replace_unknown(first.task, first.model, source.strip(), output) for output in some]
@@ -696,6 +700,12 @@ class TranslationOutputs(WritingOutputs):
         further = {name: self.options[name] for name in names if name in self.options}
         candidates: list[list[WrittenText]] = self.run.candidates(texts, num_best, **self.search, **further)
         return candidates
+
+    def notes(self) -> list[str]:
+        writer = self.run.writer("auto") if self.options["engine"] == "auto" else None
+        if writer is None or not writer.num_written:
+            return super().notes()
+        return [*super().notes(), f"computed by {writer.name}, the run's export; --engine torch computes without it"]
 
     def lines(self, text: str, prediction: Any) -> tuple[str, ...]:
         if self.options["align"]:

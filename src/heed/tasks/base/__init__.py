@@ -121,9 +121,9 @@ NBEST = Flag("predict", "nbest", int, "Candidates per input, best first.", defau
 SORT = Flag(
     "predict", "sort", str, "Least certain inputs first, for labelling.", choices=("uncertainty",), served=False
 )
-_PROGRAMS = ("torch", "ctranslate2", "ctranslate2-int8")
-_ENGINE = "Program that runs the model; all but torch need heed export."
-ENGINE = Flag("predict", "engine", str, _ENGINE, "torch", _PROGRAMS, served=False)
+_PROGRAMS = ("auto", "torch", "ctranslate2", "ctranslate2-int8")
+_ENGINE = "Program that runs the model; auto is an export (heed export) that writes the same, else torch."
+ENGINE = Flag("predict", "engine", str, _ENGINE, "auto", _PROGRAMS, served=False)
 _NO_REPEAT = "Never write N tokens in a row a second time; the run's N by default, 0 for no limit."
 NO_REPEAT = Flag("predict", "no-repeat-ngram", int, _NO_REPEAT, limits=(0, 1_000))
 ERRORS = Flag("evaluate", "errors", int, "List this many wrong examples.", default=0, limits=(0, None))
