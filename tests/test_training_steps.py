@@ -23,6 +23,7 @@ from heed.kernels.private import find_onednn_linear
 from heed.runs.prepare import model_to_train
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
+from heed.training import cost, device
 from heed.training.device import (
     check_compiler,
     compiled,
@@ -34,7 +35,8 @@ from heed.training.device import (
 from heed.training.loop import Trainer
 from heed.training.optimizer import make_optimizer
 from heed.training.progress import Quiet
-from resuming import translation
+from reporters import Listener
+from resuming import MODEL, killed, resumed, translation
 
 LINEAR = sys.modules["heed.kernels.linear"]  # the package has a function of this name
 
@@ -250,6 +252,57 @@ def test_the_prediction_knows_it(tmp_path):
         model = model_to_train(task)
         costs.append(Trainer(model, task, task.config.training, "loss", tmp_path, Quiet()).predict_cost(task.work))
     assert costs[1].activations < 0.7 * costs[0].activations
+
+
+@pytest.fixture
+def units_for_bf16(monkeypatch):
+    """Sets how many times as fast updates in bf16 are on a processor that multiplies bf16."""
+
+    def gain(times):
+        def rates(step, batches):
+            step.run(batches[0])
+            return (1.0 if step.precision == "float32" else 1.0 / times), 0.0
+
+        monkeypatch.setattr(device, "has_bf16_products", lambda: times > 0)
+        monkeypatch.setattr(cost.TrialStep, "rates", rates)
+
+    return gain
+
+
+@pytest.mark.parametrize(
+    ("times", "model", "training", "chosen"),
+    [
+        (1.3, TRANSFORMER, {}, "bf16"),
+        (1.2, TRANSFORMER, {}, "float32"),
+        (0.0, TRANSFORMER, {}, "float32"),  # a processor without
+        (1.3, TRANSFORMER, {"deterministic": True}, "float32"),
+        (1.3, TRANSFORMER, {"precision": "float32"}, "float32"),
+        (1.2, TRANSFORMER, {"precision": "bf16"}, "bf16"),
+        (1.3, MODEL, {}, "float32"),  # equal scores were not shown for it
+    ],
+)
+def test_the_faster_precision_is_chosen_by_timing_both(tmp_path, units_for_bf16, times, model, training, chosen):
+    units_for_bf16(times)
+    reporter = Listener()
+    run, _ = train_config(
+        translation(model, **{"steps": 1, "precision": "auto", **training}), tmp_path / "run", reporter
+    )
+    assert run.report["training"]["precision"] == chosen
+    assert f"device cpu, {chosen}, 1 thread" in reporter.text
+    torch.use_deterministic_algorithms(False)
+
+
+def test_a_resumed_run_keeps_its_precision(tmp_path, units_for_bf16):
+    config = translation(TRANSFORMER, precision="auto")
+    units_for_bf16(2.0)
+    whole, _ = train_config(config, tmp_path / "whole", Quiet())
+    begun = killed(tmp_path / "run", config, 3)
+    units_for_bf16(0.0)  # the faster time of this start does not matter
+    said, _ = resumed(begun)
+    assert "device cpu, bf16, 1 thread" in said
+    for name, tensor in heed.load(begun).model.state_dict().items():
+        assert torch.equal(tensor, whole.model.state_dict()[name])
+    assert heed.load(begun).report["training"]["precision"] == "bf16"
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,9 @@ class CTranslate2Writer:
     def repeats(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
         """Whether `write` can be used for these sources and gives the outputs that the run gives by itself."""
         same = options.beam_size == 1 or (options.renormalize and options.early_stopping == "full")
-        limits = options.max_length, max(map(len, sources), default=0)
-        return same and limits[0] <= self.longest_output and limits[1] <= self.num_positions
+        assert isinstance(options.max_length, int)
+        longest = max(map(len, sources), default=0)
+        return same and options.max_length <= self.longest_output and longest <= self.num_positions
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """Search for the best outputs.

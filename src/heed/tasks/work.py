@@ -291,6 +291,10 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
                 raise ConfigError(f"{what}, which does not apply to {config.task}; remove it")
 
 
+_EXACT_IN_BF16 = frozenset({"transformer", "encoder", "bert", "gpt", "vit"})
+"""Models whose scores after training in bf16 lie within the intervals of those of float32 (docs/benchmarks.md)."""
+
+
 class Work(Trainable):
     """A task with its data and a settled configuration."""
 
@@ -315,6 +319,7 @@ class Work(Trainable):
         self.input, self.head = input, head
         self.interfaces = task.interfaces
         self.same_shapes = input.same_shapes  # type: ignore[misc]
+        self.is_exact_in_bf16 = config.model.name in _EXACT_IN_BF16
         self.enough_updates = task.enough_updates
         self._splits = splits
         self._encoded: dict[str, Sequence[Any]] = {}

@@ -67,6 +67,7 @@ class Progress:
     validate_every: int | None = None  # updates between validations; None until decided
     threads: int = 1  # processor threads, so that a resumed run computes the same sums
     processes: int = 1  # number of processes that trained together
+    precision: str = ""  # of the forward pass; "" in older checkpoints: as configured
     micro_batches: int = 1  # micro-batches of a batch, so that a resumed run draws the same dropout
     seconds: float = 0.0  # time spent so far
     training_seconds: float = 0.0  # of that, time spent on updates

@@ -55,6 +55,8 @@ class Trainable(Protocol):
     """Display name of what a batch's `num_targets` counts."""
     same_shapes: ClassVar[bool] = False
     """True if nearly all batches have the same shape, for which compiled updates are then made."""
+    is_exact_in_bf16: bool = False
+    """True if the model's scores after training in bf16 were shown to be those of float32; set by the task."""
     valid_share: float = 1.0
     """Share of the validation set, evenly chosen, that `validate` scores; set by the loop."""
 

@@ -15,7 +15,8 @@ the backward pass (`training.activation_checkpointing`), these are the tensors o
 blocks, and the inside of one block.
 
 Measured with the threads of training, after a first step that is not timed. The report has the actual values
-under `training` and these under `training.predicted`.
+under `training` and these under `training.predicted`. Where the precision is to be chosen, updates are measured in
+float32 and in bf16, and bf16 is taken if it is `_GAIN` times as fast.
 """
 
 from __future__ import annotations
@@ -83,6 +84,10 @@ def resumed_threads(config: TrainingConfig, changed: Collection[str], before: in
 
 _ENOUGH, _FEWEST = 0.25, 2
 """Fewest seconds and steps to measure; one step is enough if it takes twice as long."""
+_GAIN = 1.25
+"""How many times as fast updates in bf16 must be to be chosen."""
+_SLOW = 0.05
+"""Seconds of an update from which the precision is chosen: a short one gains nothing, and its time varies more."""
 _BATCHES = 8
 """Number of places of a pass from which the measured batches are taken."""
 
@@ -97,6 +102,7 @@ class Cost:
     network: int  # bytes that each process sends for an update
     micro_batches: int  # micro-batches of a batch
     threads: int  # threads of training, if each has a free core
+    precision: str = "float32"  # of the forward pass
     delay: float = 1.0  # time of the measured steps over their processor time: above 1, other work took turns with them
 
     def as_report(self) -> dict[str, Any]:
@@ -169,8 +175,11 @@ class TrialStep:
             self.run(batches[steps % len(batches)])
 
 
-def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -> Cost:
-    """Predict the cost of an update from some batches of the run; sets the step's micro-batches and torch's threads."""
+def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool, chooses_precision: bool = False) -> Cost:
+    """Predict the cost of an update from some batches of the run.
+
+    Sets the step's micro-batches and precision, and torch's threads.
+    """
     model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -189,11 +198,21 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
             needed = round(saved / step.micro_batches) + 4 * parameters + moments
             when = f"before the first update, for a batch of {positions[widest]:,} positions"
             check_memory(needed, when, lower_step(step.micro_batches))
-        # The first step fills caches and pools and touches its memory for the first time: it is not timed.
-        step.run(plan[widest])
-        step.timed.clear()
-        rate, update = step.rates(plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES])
-    seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
+
+        def measured() -> float:
+            # The first step fills caches and pools and touches its memory for the first time: it is not timed.
+            step.run(plan[widest])
+            step.timed.clear()
+            rate, update = step.rates(plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES])
+            return rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
+
+        seconds = measured()
+        if chooses_precision and seconds > _SLOW:
+            step.precision = "bf16"
+            if (faster := measured()) * _GAIN <= seconds:
+                seconds = faster
+            else:
+                step.precision = "float32"
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
     memory = [before + 4 * parameters + round(saved / step.micro_batches)]
@@ -205,7 +224,7 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     elapsed, processor = step.spent
     delay = elapsed / processor if device.type == "cpu" and threads == 1 and processor > 0 else 1.0
-    return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, delay)
+    return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, step.precision, delay)
 
 
 def training_bytes(parameters: int, trained: int, optimizer: str) -> int:

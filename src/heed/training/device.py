@@ -86,10 +86,28 @@ def device_of(config: TrainingConfig, processes: Processes) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """Name the precision, bf16 or float32; auto is bf16 on a GPU that supports it."""
+    """Name the precision, bf16 or float32; auto is bf16 on a GPU that supports it.
+
+    On a CPU it is float32 until updates in both have been timed: see `may_choose_precision`.
+    """
     if name != "auto":
         return name
     return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def may_choose_precision(config: TrainingConfig, device: torch.device, processes: Processes) -> bool:
+    """True if the faster precision is to be chosen by timing updates: on a CPU with units for bf16 products.
+
+    Not where `training.deterministic` asks for the same numbers in each run.
+    """
+    is_free = config.precision == "auto" and not config.deterministic and processes.count == 1
+    return is_free and device.type == "cpu" and has_bf16_products()
+
+
+def has_bf16_products() -> bool:
+    """Whether this processor multiplies bf16 matrices by instructions of its own (AVX-512 BF16 or AMX)."""
+    capable = torch.cpu.get_capabilities()
+    return bool(capable.get("avx512_bf16") or capable.get("amx_bf16"))
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:

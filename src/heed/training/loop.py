@@ -44,6 +44,7 @@ from heed.training.device import (
     choose_precision,
     compiled,
     device_of,
+    may_choose_precision,
     predicting,
     step_explained,
 )
@@ -100,6 +101,8 @@ class Trainer:
         self.asks = False  # True in all processes if a callback may set `enough`
         self._stop = threading.Event()
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
+        may_choose = may_choose_precision(config, self.device, self.processes)
+        self._chooses_precision = may_choose and task.is_exact_in_bf16
         self.listen = self.metrics.listen
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
         self.listen(self._rising)
@@ -159,22 +162,23 @@ class Trainer:
     def predict_cost(self, work: Callable[[list[int]], int]) -> Cost:
         """Predict the cost of an update; `work` gives the padded positions of a batch. Call it before `run`.
 
-        Also chooses micro-batches and threads.
+        Also chooses micro-batches, threads and, on some processors, the precision.
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         with step_explained("before the first update", self.progress.micro_batches):
             trial = TrialStep(self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
-            cost = predict_cost(trial, self.processes, self._chooses_threads)
+            choices = self._chooses_threads, self._chooses_precision
+            cost = predict_cost(trial, self.processes, *choices)
         self.budget.expect(cost.seconds)
         p, counts = self.progress, self.processes.gather(cost.micro_batches)
-        p.threads, p.micro_batches = cost.threads, max(counts)
+        p.threads, p.micro_batches, self.precision = cost.threads, max(counts), cost.precision
         return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
         p.threads = p.threads or torch.get_num_threads()
-        p.processes, p.judged_by = self.processes.count, self.judged_by
+        p.processes, p.judged_by, p.precision = self.processes.count, self.judged_by, self.precision
         self.task.carry({})  # clear the state left by measured steps
         begin(p, c)
         if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
@@ -189,6 +193,9 @@ class Trainer:
         self.task.carry(checkpoint.carried_by(rank) if p.processes == self.processes.count else {})
         p.threads = resumed_threads(c, changed, p.threads)
         torch.set_num_threads(p.threads)
+        if self.config.precision == "auto" and self.device.type == "cpu":
+            self.precision = p.precision or "float32"
+        p.precision = self.precision
         go_on(p, c, changed)
         self.task.valid_share = p.valid_share
         self.say(f"resumed at update {p.step} ({counted(p.threads, 'thread')})")
