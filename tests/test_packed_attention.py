@@ -7,7 +7,7 @@ from torch.testing import assert_close
 import heed
 from contract import assert_close_in_scale
 from heed import kernels
-from heed.kernels import byte_dropout, packed_attention
+from heed.kernels import byte_dropout, packed, packed_attention
 from heed.kernels.packed import heads, pieces
 from heed.layers.transformer import EncoderBlock
 from heed.models.bert import Bert, BertConfig
@@ -127,3 +127,18 @@ def test_the_first_position_alone_is_that_of_the_whole_block():
         assert_close(found, expected)
         gradients = [torch.autograd.grad(y.sin().sum(), block.attention.w_key.weight) for y in (found, expected)]
         assert_close_in_scale(*gradients)
+
+
+def test_under_autocast_texts_are_packed_and_attention_is_in_float32(monkeypatch):
+    model, given = make_model(), batch()
+    plain = results(model, *given)
+    kinds = []
+    apply = packed._PackedAttention.apply
+    monkeypatch.setattr(packed._PackedAttention, "apply", lambda *all: kinds.append(all[0].dtype) or apply(*all))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = results(model, *given)
+    assert kinds == [torch.float32] * 2
+    assert not torch.equal(half["hidden"], plain["hidden"])
+    for name, tensor in plain.items():
+        if not name.endswith("w_key.bias"):  # whose gradient is zero
+            assert (half[name] - tensor).norm() < 0.03 * tensor.norm(), name

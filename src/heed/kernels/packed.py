@@ -46,7 +46,10 @@ def packed_attention(
         scale: Factor of the scores.
         dropout: Probability with which a weight is dropped (`byte_dropout`).
     """
-    result: Tensor = _PackedAttention.apply(query, key, value, groups, num_heads, scale, dropout)
+    settings = groups, num_heads, scale, dropout
+    wide = (x.float() if x.itemsize == 2 else x for x in (query, key, value))
+    with torch.autocast("cpu", enabled=False):  # these products are too small to gain from 16 bits
+        result: Tensor = _PackedAttention.apply(*wide, *settings)
     return result
 
 

@@ -36,14 +36,17 @@ def plain() -> Iterator[None]:
         _enabled = before
 
 
-def trains_by_hand(x: Tensor) -> bool:
-    """Whether a hand-written gradient can be used: a float32 or float64 gradient is needed on a CPU."""
+def trains_by_hand(x: Tensor, autocast: bool = False) -> bool:
+    """Whether a hand-written gradient can be used: a float32 or float64 gradient is needed on a CPU.
+
+    With `autocast`, also where products inside it are computed in another type.
+    """
     return (
         torch.is_grad_enabled()
         and x.device.type == "cpu"
         and x.dtype in (torch.float32, torch.float64)
         and x.numel() > 0
-        and not torch.is_autocast_enabled("cpu")
+        and (autocast or not torch.is_autocast_enabled("cpu"))
     )
 
 

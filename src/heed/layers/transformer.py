@@ -192,7 +192,7 @@ class PackedStack(EncoderStack):
     ) -> Float[Tensor, "batch length d_model"]:
         """The last block's output."""
         packs = self.training and enabled() and watch.observer.current is None and not torch.compiler.is_compiling()
-        if not (packs and trains_by_hand(x) and mask.any()):
+        if not (packs and trains_by_hand(x, autocast=True) and mask.any()):
             return super().forward(x, None if host_copy(mask).all() else mask)
         packed = Packed.of(mask)
         rows = packed.line(x).unsqueeze(0)  # (1, rows, d_model)

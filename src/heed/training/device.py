@@ -222,6 +222,8 @@ def without_recomputation(blocks: list[Recomputable]) -> Iterator[None]:
 
 _SAVED = 100 * 2**20
 """Bytes saved for the backward pass above which a batch is divided on a CPU."""
+_SAVED_SHARE = 0.25
+"""The same as a share of the bytes of all gradients, if that is more: each part reads and adds to them once."""
 _ROOM = 0.7
 """Share of a GPU's free memory for activations and gradients; the rest is for kernels, validation and fragments."""
 
@@ -258,12 +260,13 @@ def micro_batches_for(model: nn.Module, device: torch.device, saved: float) -> i
     """
     if normalises_batches(model):
         return 1
+    gradients = 4 * sum(p.numel() for p in model.parameters() if p.requires_grad)
     if device.type == "cuda":
         torch.cuda.empty_cache()  # what earlier steps have left is free
-        gradients = 4 * sum(p.numel() for p in model.parameters() if p.requires_grad)
         room = _ROOM * torch.cuda.mem_get_info(device)[0] - gradients
         return max(1, math.ceil(saved / max(1.0, room)))
-    return max(1, math.ceil(saved / _SAVED)) if _blocks(model) and device.type == "cpu" else 1
+    most = max(_SAVED, _SAVED_SHARE * gradients)
+    return max(1, math.ceil(saved / most)) if _blocks(model) and device.type == "cpu" else 1
 
 
 def saved_bytes(model: nn.Module, run: Callable[[], object]) -> int:
