@@ -1,6 +1,10 @@
 """Updates in bf16 over updates in float32 on a CPU, by family and width: whether its bf16 products pay.
 
     python benchmarks/precision.py [--threads 1] [--widths 128,256,512]
+    HEED_DATA=../shared/data python benchmarks/precision.py --scores FOLDER
+
+The second command trains recipes of examples/ with few updates in both precisions, three seeds each, and prints their
+scores; runs that stand in FOLDER are not trained again.
 
 Four layers with heads of 64, random data, dropout 0.1; forward under autocast as `training.precision=bf16` has it, then
 backward, clipping and AdamW in float32. The two precisions take turns; medians are compared. Recurrent networks are not
@@ -10,15 +14,19 @@ here: they compute in float32 under bf16 too.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 from machine import print_machine
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+import heed
 from heed.config import TrainingConfig
 from heed.kernels import vocabulary_loss
 from heed.models.encoder import Encoder, EncoderConfig
@@ -77,6 +85,44 @@ FAMILIES = {
 }
 
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+FEW: dict[str, Any] = {"training.warmup": 100, "training.validate_every": 250, "training.threads": 1}
+WIDE = {"model.d_model": 256, "model.num_heads": 8, "model.d_ff": 1024}
+RECIPES: dict[str, tuple[str, str, int, dict[str, Any]]] = {
+    "transformer 4+4 x 128, BLEU": (
+        "multi30k-en-de-transformer", "bleu", 750, {"training.batch_tokens": 3_000, "generation.beam_size": 1}
+    ),
+    "transformer 3+3 x 256, BLEU": (
+        "multi30k-de-en-transformer", "bleu", 500, {**WIDE, "model.num_layers": 3, "generation.beam_size": 1}
+    ),
+    "gpt 4 x 256, nats": ("shakespeare", "loss", 500, WIDE),
+    "bert, nats of masked words": ("imdb-bert", "loss", 300, {}),
+    "vit 6 x 64, accuracy": ("fashion-vit", "accuracy", 500, {}),
+}  # fmt: skip
+"""By title: recipe, score, updates and changed settings."""
+
+
+def print_scores(folder: Path) -> None:
+    """Train the recipes in both precisions and print their scores."""
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chdir(folder)
+    if not Path("data").exists():
+        Path("data").symlink_to(Path(os.environ["HEED_DATA"]).resolve())
+    for title, (recipe, score, updates, changes) in RECIPES.items():
+        for seed in (1, 2, 3):
+            for precision in ("float32", "bf16"):
+                out = Path(f"{title.split(',')[0].replace(' ', '-')}-{precision}-{seed}")
+                if (out / "report.json").exists():
+                    scores = heed.load(out).report["scores"]
+                else:
+                    (text := Path(f"{recipe}.yaml")).write_text((EXAMPLES / text).read_text(encoding="utf-8"))
+                    settings = {**FEW, **changes, "training.precision": precision}
+                    run = heed.train(text, steps=updates, seed=seed, out=out, settings=settings, quiet=True)
+                    scores = run.report["scores"]
+                value = scores.get("test", scores["valid"])[score]
+                print(f"{title:28} {precision:8} {seed} {value}", flush=True)
+
+
 def seconds(model: nn.Module, loss: Loss, optimizer: torch.optim.Optimizer, precision: str) -> float:
     """Time of one update."""
     start = time.perf_counter()
@@ -94,9 +140,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--widths", default="128,256,512")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scores", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     print_machine()
+    if given.scores is not None:
+        print_scores(given.scores)
+        return
     print(f"{'family':28} {'width':>6} {'float32, ms':>12} {'bf16, ms':>9} {'float32 / bf16':>15}")
     for name, (make, vocabulary) in FAMILIES.items():
         for width in map(int, given.widths.split(",")):

@@ -156,7 +156,7 @@ def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, A
 
 
 def set_field(values: dict[str, Any], name: str, value: Any) -> None:
-    """Set `section.key`; a missing or empty section is created.
+    """Set `section.key`; a missing or empty section is created, and another budget of training is removed.
 
     Raises:
         ConfigError: `section` is not a section.
@@ -168,7 +168,14 @@ def set_field(values: dict[str, Any], name: str, value: Any) -> None:
         values = values[section]
         if not isinstance(values, dict):
             raise ConfigError(f"'{section}' is not a section")
+    if name in _BUDGETS and value is not None:
+        for other in _BUDGETS:
+            values.pop(other.removeprefix("training."), None)
     values[key] = value
+
+
+_BUDGETS = "training.minutes", "training.steps", "training.epochs"
+"""One choice: setting one replaces the others, of which a configuration file may have given one."""
 
 
 def write_config(config: RunConfig, path: Path) -> None:
