@@ -88,18 +88,20 @@ FAMILIES = {
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FEW: dict[str, Any] = {"training.warmup": 100, "training.validate_every": 250, "training.threads": 1}
 WIDE = {"model.d_model": 256, "model.num_heads": 8, "model.d_ff": 1024}
+TRANSLATION = {"generation.beam_size": 1, "training.batch_tokens": 3_000, "training.learning_rate": 0.002}
 RECIPES: dict[str, tuple[str, str, int, dict[str, Any]]] = {
-    "transformer 4+4 x 128, BLEU": (
-        "multi30k-en-de-transformer", "bleu", 750, {"training.batch_tokens": 3_000, "generation.beam_size": 1}
+    "transformer 4+4 x 128": ("multi30k-en-de-transformer", "chrf", 400, TRANSLATION),
+    "transformer 3+3 x 256": (
+        "multi30k-de-en-transformer",
+        "chrf",
+        300,
+        {**TRANSLATION, **WIDE, "model.num_layers": 3},
     ),
-    "transformer 3+3 x 256, BLEU": (
-        "multi30k-de-en-transformer", "bleu", 500, {**WIDE, "model.num_layers": 3, "generation.beam_size": 1}
-    ),
-    "gpt 4 x 256, nats": ("shakespeare", "loss", 500, WIDE),
-    "bert, nats of masked words": ("imdb-bert", "loss", 300, {}),
-    "vit 6 x 64, accuracy": ("fashion-vit", "accuracy", 500, {}),
-}  # fmt: skip
-"""By title: recipe, score, updates and changed settings."""
+    "gpt 4 x 256": ("shakespeare", "bits_per_byte", 400, WIDE),
+    "bert": ("imdb-bert", "token_accuracy", 250, {}),
+    "vit 6 x 64": ("fashion-vit", "accuracy", 800, {}),
+}
+"""By title: recipe, score beside the loss of the validation, updates and changed settings."""
 
 
 def print_scores(folder: Path) -> None:
@@ -111,7 +113,7 @@ def print_scores(folder: Path) -> None:
     for title, (recipe, score, updates, changes) in RECIPES.items():
         for seed in (1, 2, 3):
             for precision in ("float32", "bf16"):
-                out = Path(f"{title.split(',')[0].replace(' ', '-')}-{precision}-{seed}")
+                out = Path(f"{title.replace(' ', '-')}-{precision}-{seed}")
                 if (out / "report.json").exists():
                     scores = heed.load(out).report["scores"]
                 else:
@@ -119,8 +121,8 @@ def print_scores(folder: Path) -> None:
                     settings = {**FEW, **changes, "training.precision": precision}
                     run = heed.train(text, steps=updates, seed=seed, out=out, settings=settings, quiet=True)
                     scores = run.report["scores"]
-                value = scores.get("test", scores["valid"])[score]
-                print(f"{title:28} {precision:8} {seed} {value}", flush=True)
+                loss, last = scores["valid"]["loss"], scores.get("test", scores["valid"])
+                print(f"{title:24} {precision:8} {seed} {loss:.4f} {score} {last.get(score, last)}", flush=True)
 
 
 def seconds(model: nn.Module, loss: Loss, optimizer: torch.optim.Optimizer, precision: str) -> float:

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 import heed
 import marian
+from commands import call
 from contract import collate_pairs
 from heed.data.batch import TokenPair
 from heed.data.examples import Pair
@@ -337,6 +338,29 @@ def test_an_imported_model_is_trained_on_looked_at_and_exported(tmp_path):
     assert other.generation_config.forced_bos_token_id == tags["fra_Latn"]
     library = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert_same_tokens(other, library, run, tmp_path / "out")
+
+
+def test_looks_scores_and_attributions_are_of_other_languages(tmp_path, capsys):
+    checkpoint(tmp_path / "model", "nllb")
+    run = imported(tmp_path / "model")
+    french = run.between("deu_Latn", "fra_Latn")
+    assert (
+        french.predict("the dog").ids
+        == run.predict("the dog", source_language="deu_Latn", target_language="fra_Latn").ids
+    )
+    labels = {map.mechanism: map.key.labels for map in french.look("the dog").look.maps}
+    assert labels["encoder"][0] == "deu_Latn" and labels["decoder"][1] == "fra_Latn"
+    assert run.between() is run and run.config.data.target_language == "deu_Latn"
+    words = "the dog", "--to", "fra_Latn", "--source-language", "deu_Latn"
+    for command in ("look", "attribute"):
+        code, out, _ = call(capsys, command, run.folder, *words)
+        assert code == 0 and "deu_Latn" in out and "eng_Latn" not in out
+    (tmp_path / "a.tsv").write_text("".join(f"{text}\t{french.predict(text).text}\n" for text in ("the dog", "a fox")))
+    for flags, right in ([], "0.00%"), (words[1:], "100.00%"):
+        code, out, _ = call(capsys, "evaluate", run.folder, tmp_path / "a.tsv", *flags)
+        assert code == 0 and right in next(line for line in out.splitlines() if "exact match" in line)
+    with pytest.raises(ConfigError, match=r"data\.target_language: the model has no language 'yo'; it has "):
+        run.between(target_language="yo")
 
 
 def test_languages_of_a_model_without_them_are_refused(tmp_path):

@@ -186,6 +186,9 @@ def test_an_override_sets_a_field(word, value):
 
 def test_the_last_override_wins_and_an_empty_section_can_be_filled():
     assert apply_overrides({"training": None}, ["training.steps=1", "training.steps=2"]) == {"training": {"steps": 2}}
+    began = {"training": {"epochs": 25, "seed": 1}}
+    assert apply_overrides(began, ["training.steps=3"]) == {"training": {"seed": 1, "steps": 3}}
+    assert apply_overrides(began, ["training.minutes=null"]) == {"training": {"epochs": 25, "seed": 1, "minutes": None}}
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,17 @@ def test_fused_is_the_specification_in_values_and_gradients(case, dtype, toleran
     assert not gradients[0][blind].any()
 
 
+def test_under_autocast_on_a_cpu_it_is_computed_in_float32():
+    inputs = [randn(B, H, 4, D, seed=i).bfloat16().requires_grad_() for i in range(3)]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        context = fused_attend(*inputs, None, causal=True, scale=SCALE)
+        dropped = fused_attend(*inputs, None, causal=True, scale=SCALE, dropout=0.5)
+    assert torch.equal(context, fused_attend(*(x.float() for x in inputs), None, causal=True, scale=SCALE))
+    assert dropped.dtype == torch.bfloat16  # by another kernel, in which 16 bits pay
+    context.sum().backward()
+    assert all(x.grad.dtype == torch.bfloat16 for x in inputs)
+
+
 @pytest.mark.usefixtures("as_installed")
 def test_unequal_widths_are_refused_by_name():
     with pytest.raises(ShapeError, match="the query has 4 and the key 5; score 'general'"):

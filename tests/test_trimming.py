@@ -91,6 +91,13 @@ def test_an_export_is_read_by_transformers_with_the_same_tokens(pair, tmp_path):
     assert model.config.vocab_size == trimmed.task.tokenizers()["source"].vocab_size
 
 
+def test_a_check_says_that_other_texts_are_cut_into_more_tokens(pair):
+    whole, trimmed, texts = pair
+    remark = f"trimmed to the tokens of {', '.join(map(str, texts))}: other texts are cut into more tokens"
+    assert remark in heed.check_run(trimmed.folder).remarks
+    assert not heed.check_run(whole.folder).remarks
+
+
 def test_a_trimmed_model_is_trained_further(pair, tmp_path):
     _, trimmed, _ = pair
     pairs = [*zip(marian.ENGLISH, marian.GERMAN, strict=True)]

@@ -185,9 +185,8 @@ def fused_attend(
     combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
     flag: dict[str, Any] = {"is_causal": True} if square else {}  # compiled for all lengths, `square` itself is no bool
     flag |= {"attn_mask": combined, "dropout_p": dropout, "scale": scale}
-    inputs = projected, prepared, value
     if dropout == 0 and value.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
         # A CPU's kernel, which has no dropout, takes five times as long for the gradient in bf16 as in float32.
         with torch.autocast("cpu", enabled=False):
-            return scaled_dot_product_attention(*(x.float() for x in inputs), **flag)
-    return scaled_dot_product_attention(*inputs, **flag)
+            return scaled_dot_product_attention(projected.float(), prepared.float(), value.float(), **flag)
+    return scaled_dot_product_attention(projected, prepared, value, **flag)

@@ -13,7 +13,7 @@ from heed.errors import ConfigError, suggest
 from heed.runs.card import scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
-from heed.tasks import capability, options_of, spec_of
+from heed.tasks import capability, languages_in, options_of, spec_of
 from heed.tasks.base.report import error_lines
 from heed.tasks.heads.alignment import alignment_scores, alignments, place_of
 from heed.tasks.run import Run, examples_of
@@ -30,6 +30,7 @@ def run_evaluate(names: list[str], files: list[str], asked: EvaluateOptions, fla
         raise ConfigError("give either files or --split, not both")
     run: Run = open_together(names, asked.force, asked.device)
     options = options_of(run.config.task, "evaluate", flags)
+    run = run.between(*languages_in(options))
     num_errors, page = options.get("errors", 0), options.get("page")
     if page is not None and (not num_errors or asked.as_json):
         raise ConfigError("--page writes the wrong examples that --errors N lists; give both, without --json")

@@ -12,7 +12,7 @@ from heed import folder
 from heed.cli.options import Drawing, Weight, read_as_texts
 from heed.cli.terminal import drawing_form, say, write_drawing, write_output
 from heed.errors import ConfigError, HeedWarning, RunError
-from heed.tasks import MissingCapabilityError, capability, missing_in, options_of, spec_of, task_names
+from heed.tasks import MissingCapabilityError, capability, languages_in, missing_in, options_of, spec_of, task_names
 
 
 def _check_weight(weight: Weight, drawing: Drawing) -> None:
@@ -71,6 +71,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         if "steps" in flags and of_picture:
             raise ConfigError("--steps is for texts and series; of a picture, --layer all shows every layer")
         options = options_of(run.config.task, "look", flags)
+        run = run.between(*languages_in(options))
         for n, other in enumerate(others := [*options.get("beside", ())]):
             if not names_no_run(other):
                 if other != "last" and not os.path.exists(other):
@@ -96,6 +97,7 @@ def run_inside(command: str, name: str, texts: list[str], flags: dict[str, Any],
             )
         capability(run, command)
         options = options_of(run.config.task, command, flags)
+        run = run.between(*languages_in(options))
         keywords = {name: value for name, value in options.items() if value is not None}
         shown = getattr(run, command)(*inputs, **keywords)
     write_drawing(drawing, shown)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from pydantic import BaseModel
 
 from heed import folder as folders
 from heed.config import RunConfig, data_files, read_config, write_config
-from heed.errors import ConfigError, DataError, RunError
+from heed.errors import ConfigError, DataError, HeedError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import CHECKSUMS, describe_damage, difference, listed, recorded
 from heed.tasks import check_config, task_class
@@ -337,6 +338,11 @@ def check_run(run: str | Path = "last") -> RunState:
         files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
     whole = [] if foreign else [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
     remarks += [f"a resumed run starts from {name}" for name in whole[:1]]
+    with suppress(HeedError):  # a damaged report is among the files
+        if trimmed := folders.read_report(path).get("imported", {}).get("trimmed"):
+            remarks.append(
+                f"trimmed to the tokens of {', '.join(trimmed['files'])}: other texts are cut into more tokens"
+            )
     return RunState(Path(run) if folders.is_packed(run) else path, files, tuple(remarks), finished)
 
 

@@ -18,7 +18,7 @@ from heed.serve import requests
 from heed.show.document import Shown
 from heed.show.shown import ShownLook
 from heed.storage.files import CHECKSUMS
-from heed.tasks import CAPABILITIES, DEFAULT, options_of, spec_of
+from heed.tasks import CAPABILITIES, DEFAULT, languages_in, options_of, spec_of
 from heed.tasks.base import Flag
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.run import Run
@@ -159,7 +159,7 @@ class Served:
             wrong = [flag.word for flag in requests.VIEW if flag.word in chosen and not flag.pictures]
             if self.kind == "picture" and wrong:
                 raise ConfigError(f"{wrong[0]}: looks at texts and series have it, those at pictures do not")
-            look = run.look(self.read(body.input), **chosen, **options)
+            look = run.between(*languages_in(options)).look(self.read(body.input), **chosen, **options)
             self._looks = {**dict([*self._looks.items()][1 - _CACHED :]), key: look}
         return self._looks[key]
 

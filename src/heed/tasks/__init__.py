@@ -30,6 +30,7 @@ __all__ = [
     "capability_table",
     "check_config",
     "config_class",
+    "languages_in",
     "missing",
     "missing_in",
     "options_of",
@@ -77,6 +78,11 @@ def options_of(task: str, command: str, values: Mapping[str, Any]) -> dict[str, 
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
     options = {flag.key: values[flag.name] for flag in shared if flag.name in values}
     return options | {flag.key: values.get(flag.name, flag.usual) for flag in flags}
+
+
+def languages_in(options: dict[str, Any]) -> tuple[Any, Any]:
+    """The arguments of `Run.between` in the options of a command, from which they are removed."""
+    return options.pop("source_language", None), options.pop("target_language", None)
 
 
 def config_class(task: str) -> type[RunConfig]:

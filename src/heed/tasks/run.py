@@ -142,6 +142,23 @@ class Run:
         """
         return curves_of(self.folder, self.config)
 
+    def between(self, source_language: str | None = None, target_language: str | None = None) -> Run:
+        """The same run for texts of other languages, of a model that has several; None for those of its configuration.
+
+        `run.between(target_language="fra_Latn").look("A small house.")`
+
+        Raises:
+            ConfigError: The model lacks a language, or has none.
+        """
+        if source_language is target_language is None:
+            return self
+        if not hasattr(self.input, "between"):
+            raise AttributeError(f"a run of {self.config.task} has no languages")
+        if len(self.members) > 1:
+            return together([run.between(source_language, target_language) for run in self.members])
+        task = self.task.between(source_language, target_language)
+        return Run(self.folder, task.config, task, self.model, self.report)
+
     # Predicting -----------------------------------------------------------------------------------------------
 
     def outputs(self, options: Mapping[str, Any]) -> Outputs:

@@ -12,6 +12,7 @@ from heed.tasks.base import (
     ERRORS,
     GATES,
     JSON,
+    LANGUAGES,
     NBEST,
     NO_REPEAT,
     OF_PAIRS,
@@ -224,10 +225,7 @@ SPECS = {
         flags=(
             *WRITING,
             NO_REPEAT,
-            Flag(
-                "predict", "to", str, "Language to write; data.target_language by default.", keyword="target_language"
-            ),
-            Flag("predict", "source-language", str, "Language of the input; data.source_language by default."),
+            *LANGUAGES,
             *OF_PAIRS,
             ENGINE,
             Flag(

@@ -562,8 +562,6 @@ class Translated(Written):
         prefix: str = "",
         writer: Writer | None = None,
         only_same: bool = False,
-        source_language: str | None = None,
-        target_language: str | None = None,
         **search: Any,
     ) -> list[list[WrittenText]]:
         """Write a target for each text: its candidates, best first; for a blank text one blank output.
@@ -576,8 +574,6 @@ class Translated(Written):
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
             only_same: Use the writer only where it gives the outputs of torch.
-            source_language: That of the texts; the configuration's by default.
-            target_language: That to write; the configuration's by default.
             search: Options of `search_options`.
 
         Raises:
@@ -597,7 +593,7 @@ class Translated(Written):
         options = self.search_options(model, forbidden_first=begun.never_next, **fields, **search)
         # A space at either end could be read as an unknown word.
         texts = [work.input.stripped(text) if text.strip() else "" for text in texts]
-        input = work.input.between(source_language, target_language)
+        input = work.input
         sources, unread = input.read([text for text in texts if text])
         if writer is None or (only_same and not writer.repeats(sources, options)):
             written = self.write(input, model, sources, options, sampling, begun.ids)
@@ -613,11 +609,14 @@ class Translated(Written):
         examples: Sequence[Pair],
         num_best: int = 1,
         engine: str = "torch",
+        source_language: str | None = None,
+        target_language: str | None = None,
         **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
         texts = [pair.source for pair in examples]
         engines = {"writer": run.writer(engine), "only_same": engine == "auto"}
+        run = run.between(source_language, target_language)
         results = self.translate(run.task, run.model, texts, num_best=num_best, **engines, **options)
         first = run.members[0]
         for source, some in zip(texts, results, strict=True):

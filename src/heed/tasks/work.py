@@ -344,6 +344,18 @@ class Work(Trainable):
         if not self.input.is_encoded_once:
             self._encoded.clear()
 
+    def between(self, source: str | None, target: str | None) -> Self:
+        """The same work for texts of other languages; None for those of the configuration.
+
+        Raises:
+            ConfigError: The task has no languages, or the model lacks one.
+        """
+        input: Any = self.input
+        input = input.between(source, target)
+        work = type(self)(self.task, input.config, input, self.head, self._splits)
+        work.folder, work.passed_examples = self.folder, self.passed_examples
+        return work
+
     def save(self, folder: Path) -> None:
         """Write everything derived from the data (tokenizers, labels) into a run folder."""
         self.input.save(folder)

@@ -156,6 +156,12 @@ OF_PAIRS = (
     Flag("predict", "align", bool, "Add links i-j from source word i to output word j."),
 )
 """Options of tasks that write a text for a text."""
+_OF_TEXTS = "predict look attribute patch lens beams evaluate"
+LANGUAGES = (
+    Flag(_OF_TEXTS, "to", str, "Language to write; data.target_language by default.", keyword="target_language"),
+    Flag(_OF_TEXTS, "source-language", str, "Language of the input; data.source_language by default."),
+)
+"""Options of tasks whose models may have several languages."""
 TARGET = (
     Flag("look", "target", str, "Look at this output instead of the model's own."),
     Flag("attribute", "target", str, "Attribute this output instead of the model's own.", keyword="output"),

@@ -325,7 +325,9 @@ class Pairs(Tokens):
         if not update:
             return self
         data = self.config.data.model_copy(update=update)
-        return replace(self, config=self.config.model_copy(update={"data": data}))
+        changed = replace(self, config=self.config.model_copy(update={"data": data}))
+        changed.check_languages()
+        return changed
 
     def target_spans(self, text: str) -> list[tuple[int, int]]:
         """The characters of each token of a target; the tokens before its text have none."""
