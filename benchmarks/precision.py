@@ -88,18 +88,18 @@ FAMILIES = {
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FEW: dict[str, Any] = {"training.warmup": 100, "training.validate_every": 250, "training.threads": 1}
 WIDE = {"model.d_model": 256, "model.num_heads": 8, "model.d_ff": 1024}
-TRANSLATION = {"generation.beam_size": 1, "training.batch_tokens": 3_000, "training.learning_rate": 0.002}
+TRANSLATION = {"generation.beam_size": 1, "training.batch_tokens": 1_500, "training.learning_rate": 0.002}
 RECIPES: dict[str, tuple[str, str, int, dict[str, Any]]] = {
-    "transformer 4+4 x 128": ("multi30k-en-de-transformer", "chrf", 400, TRANSLATION),
+    "transformer 4+4 x 128": ("multi30k-en-de-transformer", "chrf", 300, TRANSLATION),
     "transformer 3+3 x 256": (
         "multi30k-de-en-transformer",
         "chrf",
-        300,
+        250,
         {**TRANSLATION, **WIDE, "model.num_layers": 3},
     ),
-    "gpt 4 x 256": ("shakespeare", "bits_per_byte", 400, WIDE),
-    "bert": ("imdb-bert", "token_accuracy", 250, {}),
-    "vit 6 x 64": ("fashion-vit", "accuracy", 800, {}),
+    "gpt 4 x 256": ("shakespeare", "bits_per_byte", 300, WIDE),
+    "bert": ("imdb-bert", "token_accuracy", 200, {"training.batch_tokens": 1_500}),
+    "vit 6 x 64": ("fashion-vit", "accuracy", 500, {}),
 }
 """By title: recipe, score beside the loss of the validation, updates and changed settings."""
 
