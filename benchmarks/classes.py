@@ -1,6 +1,6 @@
 """One update of the Transformer taken apart: what its products, attention, loss, optimiser and the rest take.
 
-    HEED_DATA=../shared/data python benchmarks/classes.py [--threads 1]
+    HEED_DATA=../shared/data python benchmarks/classes.py [--threads 1] [--precision bf16]
     ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 python benchmarks/classes.py
 
 The shapes and batches are those of benchmarks/training.py. torch's profiler gives the time inside each operation; what
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from machine import print_machine
 from torch.profiler import ProfilerActivity, profile
-from training import SHAPES, VOCABULARY, batches, heed_step, peak
+from training import PRECISION, SHAPES, VOCABULARY, batches, heed_step, peak
 
 from heed.kernels import linear
 
@@ -90,7 +90,8 @@ def seconds_of(run: Callable[[], object], least: float = 0.05) -> float:
 def alone(product: tuple[int, int, int]) -> float:
     """Seconds of a product by itself, by the library that heed uses if that is faster."""
     rows, inner, columns = product
-    x, weight = torch.randn(rows, inner), torch.randn(columns, inner)
+    kind = torch.bfloat16 if PRECISION["forward"] == "bf16" else torch.float32
+    x, weight = torch.randn(rows, inner, dtype=kind), torch.randn(columns, inner, dtype=kind)
     with torch.no_grad():
         return min(seconds_of(lambda: linear(x, weight)), seconds_of(lambda: torch.mm(x, weight.t())))
 
@@ -138,7 +139,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batches", type=int, default=6)
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     given = parser.parse_args()
+    PRECISION["forward"] = given.precision
     torch.set_num_threads(given.threads)
     print_machine()
     for title in SHAPES:

@@ -7,7 +7,8 @@ Each competitor trains on the same padded batches of Multi30k (joint BPE of 10,0
 with label smoothing, dropout, Adam and clipping. Rounds are interleaved and the medians compared. The share of the peak
 counts operations on real tokens only, against a product of two 2048-square matrices in the same run: by `torch.mm`,
 which uses MKL, and by the library that heed uses if it is faster. Programs that are not installed are reported and left
-out. With one thread, `--processor-time` excludes the time of other processes.
+out. With one thread, `--processor-time` excludes the time of other processes. Then the same in bf16,
+with torch's autocast around every competitor's forward pass (`--precision float32` leaves it out).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from heed.kernels import linear, vocabulary_loss
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config
 from heed.tasks.translation import TASK
-from heed.training.device import divided, micro_batches_for, saved_bytes
+from heed.training.device import autocast, divided, micro_batches_for, saved_bytes
 from heed.training.optimizer import make_optimizer
 
 VOCABULARY = 10_000
@@ -88,11 +89,21 @@ def collate(pairs: list[TokenPair]) -> PairBatch:
     return PairBatch(*pad_rows([pair.source for pair in pairs]), *pad_shifted([pair.target for pair in pairs], OWN))
 
 
+PRECISION = {"forward": "float32"}
+"""Precision in which all competitors compute their loss."""
+
+
+def autocast_loss(loss: Callable[[PairBatch], Tensor], batch: PairBatch) -> Tensor:
+    """The loss of a batch, in bf16 by torch's autocast."""
+    with autocast(PRECISION["forward"], torch.device("cpu")):
+        return loss(batch)
+
+
 def optimised(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Step:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
 
     def step(batch: PairBatch) -> float:
-        total = loss(batch)
+        total = autocast_loss(loss, batch)
         (total / batch.num_targets).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -112,12 +123,12 @@ def as_heed_trains(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Ste
         if micro_batches == 0:
             few = part_of(batch, divided([*range(len(batch.source))], 4)[0])
             share = (few.source.numel() + few.target.numel()) / (batch.source.numel() + batch.target.numel())
-            kept = saved_bytes(model, lambda: loss(few).backward()) / share
+            kept = saved_bytes(model, lambda: autocast_loss(loss, few).backward()) / share
             micro_batches = micro_batches_for(model, torch.device("cpu"), kept)
             optimizer.zero_grad()
         total = 0.0
         for rows in divided([*range(len(batch.source))], micro_batches):
-            value = loss(part_of(batch, rows))
+            value = autocast_loss(loss, part_of(batch, rows))
             (value / batch.num_targets).backward()
             total += value.item()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -358,6 +369,7 @@ def arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10.0, help="seconds for each competitor and shape")
     parser.add_argument("--batch-tokens", type=int, default=4_000)
     parser.add_argument("--only", help="only competitors whose name contains this text")
+    parser.add_argument("--precision", default="float32,bf16")
     parser.add_argument("--processor-time", action="store_true", help="processor time instead of wall-clock time")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -369,9 +381,10 @@ def main() -> None:
     given = arguments("Training speed of Transformers")
     data = batches(given.batch_tokens, 12)
     for name, shape in SHAPES.items():
-        steps = installed({n: partial(make, shape) for n, make in COMPETITORS.items()}, given.only)
-        work = sum(operations(shape, batch) for batch in data)
-        race(name, steps, data, dict.fromkeys(steps, work), given)
+        for PRECISION["forward"] in given.precision.split(","):
+            steps = installed({n: partial(make, shape) for n, make in COMPETITORS.items()}, given.only)
+            work = sum(operations(shape, batch) for batch in data)
+            race(f"{name}, {PRECISION['forward']}", steps, data, dict.fromkeys(steps, work), given)
 
 
 if __name__ == "__main__":
