@@ -143,11 +143,13 @@ def joined(layers: Sequence[nn.Linear], scale: float) -> tuple[Tensor, Tensor | 
 def linear_together(x: Float[Tensor, "*shape d_in"], *layers: nn.Linear) -> tuple[Tensor, ...]:
     """The outputs of linear layers over one input; for a gradient on a GPU, from one product of their stacked weights.
 
-    The input is then cast once instead of once a layer, and its gradient is one product instead of a sum of several.
+    Under autocast the input is cast once instead of once a layer; on a GPU its gradient is one product, not a sum.
     Stacking copies the weights, which is little beside the product of a whole batch, but not beside one of a few rows.
     """
     biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
     if not stacks(x) or len(biases) not in (0, len(layers)):
+        if torch.is_autocast_enabled(x.device.type) and x.dtype == torch.float32:
+            x = x.to(torch.get_autocast_dtype(x.device.type))
         return tuple(layer(x) for layer in layers)
     weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat(biases) if biases else None
     together = nn.functional.linear(x, weight, bias)
