@@ -1,6 +1,6 @@
 """Peak memory of training and of decoding, heed and other programs, each in a separate process.
 
-    HEED_DATA=../shared/data python benchmarks/memory.py [--threads 2] [--only heed]
+    HEED_DATA=../shared/data python benchmarks/memory.py [--threads 2] [--only heed] [--precision bf16]
 
 Peak resident memory of a process minus its memory after imports and one small matrix product: weights, gradients, the
 optimiser's moments and all that a pass keeps. Training: updates on the batches of `benchmarks/training.py`. Decoding:
@@ -73,7 +73,8 @@ def decode(competitor: str, search: str) -> float:
 
 def measured(threads: int, *what: str) -> float | None:
     """The number printed by a separate process; None if the competitor is not installed."""
-    command = [sys.executable, __file__, "--threads", str(threads), "--measure", *what]
+    options = ["--threads", str(threads), "--precision", training.PRECISION["forward"]]
+    command = [sys.executable, __file__, *options, "--measure", *what]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"{what[1]}, {what[2]}: {done.stderr.strip().splitlines()[-1]}")
@@ -95,9 +96,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch-tokens", type=int, default=4_000)
     parser.add_argument("--only", help="only competitors whose name contains this text", default="")
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32", help="of training")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    training.PRECISION["forward"] = given.precision
     if given.measure:
         kind, competitor, shape, *rest = given.measure
         if competitor in NEEDS:

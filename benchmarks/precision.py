@@ -7,7 +7,7 @@ The second command trains recipes of examples/ with few updates in both precisio
 scores; runs that stand in FOLDER are not trained again.
 
 Four layers with heads of 64, random data, dropout 0.1, of attention weights none as in the defaults; forward under
-autocast as `training.precision=bf16` has it, then backward, clipping and AdamW in float32. The two precisions take turns;
+autocast as `training.precision=bf16` has it, then backward, clipping and AdamW in float32. The precisions take turns;
 medians are compared. Recurrent networks are not here: they compute in float32 under bf16 too.
 """
 

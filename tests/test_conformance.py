@@ -21,6 +21,7 @@ from heed.errors import ConfigError
 from heed.tasks import CAPABILITIES, spec_of, task_class, task_names
 from heed.tasks.base import sizing
 from heed.tasks.heads.tags import TAG_HEADS
+from heed.training.device import scoring
 from small_runs import SMALL, TRAINING, assert_alike, usable
 
 HEADS_BY_NAME = {"tagging.head": TAG_HEADS}
@@ -61,6 +62,19 @@ def test_scores_of_examples_together_are_those_of_each_alone(name, runs):
             continue
         sums = [one.measure(measure.name).statistics.sum(0) for one in alone]
         np.testing.assert_allclose(measure.statistics.sum(0), sum(sums), rtol=1e-4, atol=1e-5)
+
+
+@every_task
+def test_on_a_cpu_that_multiplies_bf16_scores_are_computed_in_it(name, small_run, monkeypatch):
+    run = heed.load(small_run(name))
+    measures, losses = [], []
+    for run.precision, multiplies in ("float32", True), ("bf16", False), ("bf16", True):
+        monkeypatch.setattr("heed.training.device.has_bf16_products", lambda multiplies=multiplies: multiplies)
+        measures.append({m.name: m.score() for m in run.outcomes(run.examples("valid")).measures})
+        with torch.no_grad(), scoring(run.precision, torch.device("cpu")):
+            losses.append(run.task.validate(run.model)["loss"])
+    assert losses[0] == losses[1] != losses[2] == pytest.approx(losses[0], rel=0.02)
+    assert measures[1] == pytest.approx(measures[0], nan_ok=True) and measures[2].keys() == measures[0].keys()
 
 
 @pytest.mark.parametrize("name", sorted({*task_names()} - {"series"}))  # whose predictions are arrays

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, wraps
 from itertools import repeat
@@ -42,20 +42,25 @@ from heed.tasks.base.report import baseline_scores
 from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import prediction_threads
-from heed.training.device import predicting
+from heed.training.device import predicting, scoring
 from heed.watch.interventions import EqualWeights, equal_weights
 
 
-def _in_precision(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a run that computes in the run's `precision`."""
+def _in(
+    context: Callable[..., AbstractContextManager[object]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """For a method of a run that computes in a context of the run's `precision`."""
 
-    @wraps(method)
-    def call(self: Run, *args: Any, **options: Any) -> Any:
-        first = next(self.model.parameters(), None)
-        with nullcontext() if first is None else predicting(self.precision, first.device):
-            return method(self, *args, **options)
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Run, *args: Any, **options: Any) -> Any:
+            first = next(self.model.parameters(), None)
+            with nullcontext() if first is None else context(self.precision, first.device):
+                return method(self, *args, **options)
 
-    return call
+        return call
+
+    return decorate
 
 
 _scoring = explains_memory("while scoring", SCORING)
@@ -72,8 +77,8 @@ class Run:
         model: In evaluation mode.
         report: As in `report.json`.
         so_far: Which weights these are if training has not finished; "" if it has.
-        precision: In which predictions and scores are computed on a GPU, "float32" or "bf16": that of training; it may
-            be changed. Looks are computed in float32.
+        precision: "float32" or "bf16", that of training; it may be changed. Scores are computed in it, and on a GPU
+            predictions too; looks and, on a CPU, written texts in float32.
         reading: Remarks on the files of the latest call of `read`.
         members: The runs of an ensemble, which answer together (`Head.together`); for a single run, the run itself.
     """
@@ -167,7 +172,7 @@ class Run:
         return outputs
 
     @explains_memory("while predicting", READING)
-    @_in_precision
+    @_in(predicting)
     @prediction_threads()
     def predict(self, given: Any, **options: Any) -> Any:
         """The prediction for an input, or for each of several, as a list with `to_frame()`.
@@ -331,7 +336,7 @@ class Run:
     # Scoring --------------------------------------------------------------------------------------------------
 
     @_scoring
-    @_in_precision
+    @_in(scoring)
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
         _check(self, examples, others)
@@ -341,7 +346,7 @@ class Run:
         return head.outcomes(self.predicted(examples) if outputs is None else outputs, examples, self.input, others)  # type: ignore[no-any-return]
 
     @_scoring
-    @_in_precision
+    @_in(scoring)
     @prediction_threads()
     def score(self, examples: Any, **options: Any) -> Any:
         """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
@@ -357,7 +362,7 @@ class Run:
         return report
 
     @_scoring
-    @_in_precision
+    @_in(scoring)
     @prediction_threads()
     def evaluate(self, split: Any = "test") -> dict[str, Any]:
         """Score a split of the run's data, or other examples.
@@ -387,7 +392,7 @@ class Run:
         return equal_weights(self, examples_of(self, split))
 
     @_scoring
-    @_in_precision
+    @_in(scoring)
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as in a report."""
         bootstrap = self.config.evaluation.bootstrap

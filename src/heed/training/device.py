@@ -116,8 +116,14 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 def predicting(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """The context of validation and prediction: that of training on a GPU, float32 elsewhere, which is faster there."""
+    """The context of prediction: that of training on a GPU; float32 elsewhere, where few examples gain nothing."""
     return autocast(precision, device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+def scoring(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """The context of validation and scores: that of training, on a CPU if it multiplies bf16."""
+    is_narrow = device.type == "cpu" and precision == "bf16" and has_bf16_products()
+    return autocast(precision, device) if is_narrow else predicting(precision, device)
 
 
 def step_explained(when: str, micro_batches: int) -> AbstractContextManager[None]:

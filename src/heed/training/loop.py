@@ -45,7 +45,7 @@ from heed.training.device import (
     compiled,
     device_of,
     may_choose_precision,
-    predicting,
+    scoring,
     step_explained,
 )
 from heed.training.optimizer import clip_gradient, make_optimizer
@@ -301,7 +301,7 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """Validation scores of the present weights, without changing them or the random state."""
         self.model.eval()
-        inside = memory_explained("while validating", LOWER_VALIDATION), predicting(self.precision, self.device)
+        inside = memory_explained("while validating", LOWER_VALIDATION), scoring(self.precision, self.device)
         with torch.no_grad(), inside[0], inside[1]:
             return self.task.validate(self.model)
 
