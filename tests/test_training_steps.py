@@ -242,6 +242,14 @@ def test_a_run_is_the_plain_one_and_its_weights_have_the_same_names(tmp_path):
     assert copy.deepcopy(runs[1].model) is not None
 
 
+def test_weights_that_autocast_has_cast_are_no_activations():
+    layers, x = nn.Sequential(nn.Linear(500, 400), nn.ReLU(), nn.Linear(400, 300)), torch.randn(2, 500)
+    wide = saved_bytes(layers, lambda: layers(x))
+    with torch.autocast("cpu", torch.bfloat16):
+        narrow = saved_bytes(layers, lambda: layers(x))
+    assert wide == 4 * 2 * (500 + 400) and narrow == wide // 2
+
+
 def test_the_prediction_knows_it(tmp_path):
     task, _ = prepared(recomputed())
     costs = []

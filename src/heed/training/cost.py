@@ -2,6 +2,7 @@
 
 memory = the largest of
            present memory, including weights and Adam's moments + gradients (4 bytes a parameter)
+             + weights cast to bf16 (2, under autocast)
              + activations a position * positions of the largest batch / its micro-batches
            present memory + the moments as bytes (8 a parameter), where a checkpoint is written on a CPU
            memory after a step + activations of a batch, which the allocator keeps
@@ -215,7 +216,8 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool, c
                 step.precision = "float32"
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
-    memory = [before + 4 * parameters + round(saved / step.micro_batches)]
+    cast = 2 * parameters if step.precision == "bf16" else 0
+    memory = [before + 4 * parameters + cast + round(saved / step.micro_batches)]
     if device.type == "cpu":
         memory += [before + moments, peak_memory()]
     # The allocator keeps the memory of a batch in pieces too small for scoring.

@@ -275,14 +275,26 @@ def micro_batches_for(model: nn.Module, device: torch.device, saved: float) -> i
     return max(1, math.ceil(saved / most)) if _blocks(model) and device.type == "cpu" else 1
 
 
+_OF_PARAMETERS = ("ToCopyBackward0", "TBackward0", "TransposeBackward0")
+
+
+def _is_of_parameter(node: Any) -> bool:
+    """Whether a tensor with this node of the graph is a parameter, cast or transposed."""
+    while node is not None and node.name() in _OF_PARAMETERS:
+        node = node.next_functions[0][0]
+    return isinstance(getattr(node, "variable", None), nn.Parameter)
+
+
 def saved_bytes(model: nn.Module, run: Callable[[], object]) -> int:
     """Bytes that autograd saves of a forward pass, each storage counted once.
 
-    Parameters are left out; the inputs of recomputed blocks are counted.
+    Parameters, also as autocast has cast them, are left out; the inputs of recomputed blocks are counted.
     """
     sizes: dict[int, int] = {}  # by address
 
     def save(tensor: Tensor) -> Tensor:
+        if _is_of_parameter(tensor.grad_fn):
+            return tensor
         storage = tensor.untyped_storage()
         sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
