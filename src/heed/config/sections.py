@@ -139,8 +139,8 @@ class TrainingConfig(Section):
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     deterministic: bool = False
-    """Reproduce sums bit for bit: on a GPU by kernels that may be slower, on a CPU by float32 wherever
-    `training.precision` is auto."""
+    """On a GPU: choose kernels whose sums are reproducible bit for bit, which may be slower. On a CPU they always are;
+    no precision is then chosen by timing."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """Precision of the forward pass; auto is bf16 on a GPU that supports it. On a CPU that multiplies bf16 (AVX-512
     BF16, AMX), updates that take over 0.05 s are timed in both before the first one, and bf16 is taken if it is 1.25

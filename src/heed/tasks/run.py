@@ -268,10 +268,6 @@ class Run:
             raise AttributeError(f"a run of {self.config.task} reads no pairs of texts")
         return Predictions(self.predicted(pairs))
 
-    @cached_property
-    def _writers(self) -> dict[str, Writer | None]:
-        return {}
-
     def writer(self, engine: str) -> Writer | None:
         """The exported model of this run, opened on first use; None for torch, or for "auto" if there is no export.
 
@@ -285,15 +281,16 @@ class Run:
             raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
         from heed.exchange import open_engine, open_present  # imported only when an engine is used
 
-        if engine not in self._writers:
+        writers: dict[str, Writer | None] = vars(self).setdefault("_writers", {})
+        if engine not in writers:
             where = self.folder, self.task
-            self._writers[engine] = open_present(*where) if engine == "auto" else open_engine(*where, engine)
-        return self._writers[engine]
+            writers[engine] = open_present(*where) if engine == "auto" else open_engine(*where, engine)
+        return writers[engine]
 
     def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Any:
         """Write the model for another program; see `heed.exchange.export_translation`."""
         capability(self, "export")
-        self._writers.clear()
+        vars(self).pop("_writers", None)
         write = self.task.task.export
         assert write is not None
         return write(self.folder, self.task, self.model, to, quantization)

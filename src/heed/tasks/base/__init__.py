@@ -122,7 +122,7 @@ SORT = Flag(
     "predict", "sort", str, "Least certain inputs first, for labelling.", choices=("uncertainty",), served=False
 )
 _PROGRAMS = ("auto", "torch", "ctranslate2", "ctranslate2-int8")
-_ENGINE = "Program that runs the model; auto is an export (heed export) that writes the same, else torch."
+_ENGINE = "Program that runs the model; auto: an export (heed export) if it writes the same."
 ENGINE = Flag("predict", "engine", str, _ENGINE, "auto", _PROGRAMS, served=False)
 _NO_REPEAT = "Never write N tokens in a row a second time; the run's N by default, 0 for no limit."
 NO_REPEAT = Flag("predict", "no-repeat-ngram", int, _NO_REPEAT, limits=(0, 1_000))
