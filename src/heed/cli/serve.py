@@ -64,7 +64,7 @@ def run_serve(names: list[str], options: ServeOptions) -> None:
     secret = "" if options.token_file else f"#{token}"
     print(f"{', '.join(run.name for run in runs)}: {link}{secret}", flush=True)
     if exported := [run.name for run in runs if has_export(run.path)]:
-        print(f"outputs that are the same are computed by the export (ctranslate2): {', '.join(exported)}")
+        print(f"from their CTranslate2 exports, where these write the same: {', '.join(exported)}")
     print("Ctrl-C ends it.", flush=True)
     if options.open_it:
         webbrowser.open(f"{link}#{token}")

@@ -328,6 +328,7 @@ def _train(
         reporter.say(advice)
     with logged(config.training.log, trainer, path):
         result = trainer.run(resume, changed)
+    run.precision = trainer.precision  # chosen by timing, or that of the resumed run
     with processes.first_alone():
         if result.finished and processes.is_first:
             _finish(run, trainer, result, predicted)

@@ -162,7 +162,9 @@ class Run:
         if len(self.members) > 1:
             return together([run.between(source_language, target_language) for run in self.members])
         task = self.task.between(source_language, target_language)
-        return Run(self.folder, task.config, task, self.model, self.report)
+        run = Run(self.folder, task.config, task, self.model, self.report)
+        run.so_far, run.precision = self.so_far, self.precision
+        return run
 
     # Predicting -----------------------------------------------------------------------------------------------
 
