@@ -139,11 +139,11 @@ class TrainingConfig(Section):
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     deterministic: bool = False
-    """On a GPU: choose kernels whose sums are reproducible bit for bit, which may be slower. On a CPU they always are;
-    no precision is then chosen by timing."""
+    """On a GPU: choose kernels whose sums are reproducible bit for bit, which may be slower. On a CPU they always
+    are."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """Precision of the forward pass; auto is bf16 on a GPU that supports it. On a CPU that multiplies bf16 (AVX-512
-    BF16, AMX), updates that take over 0.05 s are timed in both before the first one, and bf16 is taken if it is 1.25
+    BF16, AMX), under a time budget, updates that take over 0.05 s are timed in both, and bf16 is taken if it is 1.25
     times as fast. Elsewhere it is float32."""
     float32: Literal["highest", "high"] = "highest"
     """Precision of products of float32 matrices: with high, a GPU may use TF32, which has 10 bits of mantissa in place
