@@ -292,7 +292,7 @@ def _refuse_unused(config: RunConfig, names: Sequence[str]) -> None:
 
 
 _EXACT_IN_BF16 = frozenset({"transformer", "encoder", "bert", "gpt", "vit"})
-"""Models whose scores after training in bf16 lie within the intervals of those of float32 (docs/benchmarks.md)."""
+"""Models whose losses after training in bf16 differ from float32's less than seeds do (benchmarks/README.md)."""
 
 
 class Work(Trainable):
