@@ -104,7 +104,7 @@ def trim(run: heed.Run, out: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("new_language"))
     parser.add_argument("--parent-minutes", type=float, default=60.0)
     parser.add_argument("--minutes", type=float, default=4.0)
     options = parser.parse_args()
