@@ -288,8 +288,9 @@ def test_an_export_computes_the_outputs_that_are_the_same(trained, tmp_path, cap
     assert re.search(r"model\.bin is altered.*; until then torch computes the outputs", err)
     writer = trained[0].writer("auto")
     as_transformers = SearchOptions(END, 8, beam_size=5, renormalize=True, early_stopping="full")
-    assert writer.repeats([[5]], as_transformers) and not writer.repeats([[5]], SearchOptions(END, 8, beam_size=5))
-    assert not writer.repeats([[5] * 5_000], as_transformers)
+    assert writer.suits([[5]], as_transformers) and not writer.suits([[5]], SearchOptions(END, 8, beam_size=5))
+    assert not writer.suits([[5] * 5_000], as_transformers)
+    assert writer.suits([[5]] * 8, SearchOptions(END, 8)) and not writer.suits([[5]] * 9, SearchOptions(END, 8))
     assert heed.ensemble([trained[0], trained[0]]).writer("auto") is None
 
 

@@ -166,8 +166,8 @@ class Writer(Protocol):
     num_written: int
     """Number of sources whose outputs it has written."""
 
-    def repeats(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
-        """Whether `write` can be used for these sources and gives the outputs that the run gives by itself."""
+    def suits(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
+        """Whether `write` can be used for these sources, gives the outputs of the run itself, and is faster."""
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """The `num_best` hypotheses of each source, best first; all sources have the same maximum length.

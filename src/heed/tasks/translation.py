@@ -573,7 +573,7 @@ class Translated(Written):
             sampling: Draw instead of searching.
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
-            only_same: Use the writer only where it gives the outputs of torch.
+            only_same: Use the writer only where it gives the outputs of torch and is faster.
             search: Options of `search_options`.
 
         Raises:
@@ -595,7 +595,7 @@ class Translated(Written):
         texts = [work.input.stripped(text) if text.strip() else "" for text in texts]
         input = work.input
         sources, unread = input.read([text for text in texts if text])
-        if writer is None or (only_same and not writer.repeats(sources, options)):
+        if writer is None or (only_same and not writer.suits(sources, options)):
             written = self.write(input, model, sources, options, sampling, begun.ids)
         else:
             options = replace(options, forced=(*input.target_prefix,) * len(sources))
