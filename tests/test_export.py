@@ -23,6 +23,7 @@ from heed.exchange import ctranslate2 as exporting
 from heed.exchange.ctranslate2 import CTranslate2Writer, write_model
 from heed.generation import SamplingOptions, SearchOptions, generate
 from heed.models.transformer import Transformer, TransformerConfig
+from heed.tasks.translation import _ends_alike
 from pages import blocks, page
 
 pytest.importorskip("ctranslate2")
@@ -261,7 +262,7 @@ def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, m
 
 def test_an_export_computes_the_outputs_that_are_the_same(trained, tmp_path, capsys, monkeypatch):
     run = copied(trained[0], tmp_path)
-    note = "computed by ctranslate2, the run's export; --engine torch computes without it\n"
+    note = "a few texts at a time are written by the run's export (ctranslate2); --engine torch does without it\n"
     command = "predict", run.folder, *TEXTS
 
     def outputs(*flags):
@@ -276,7 +277,7 @@ def test_an_export_computes_the_outputs_that_are_the_same(trained, tmp_path, cap
         assert ours.keys() == theirs.keys() and ours["text"] == theirs["text"]
         assert ours["log_prob"] == pytest.approx(theirs["log_prob"], abs=1e-4)
     assert note not in outputs("--beam", 5)[1]  # heed's beam goes on longer
-    assert note not in outputs("--beam", 1, "--length", 90_000)[1]  # has no positions for it
+    assert outputs("--beam", 1, "--length", 90_000)[0]  # by torch: the export has no positions for it
     assert note not in outputs("--sample")[1] and note not in outputs("--prefix", "1", "--beam", 1)[1]
     with monkeypatch.context() as patch:
         patch.setattr(exporting.importlib.util, "find_spec", lambda name: None)
@@ -286,12 +287,20 @@ def test_an_export_computes_the_outputs_that_are_the_same(trained, tmp_path, cap
     out, err = outputs("--beam", 1, "--json")
     assert out == plain[0]
     assert re.search(r"model\.bin is altered.*; until then torch computes the outputs", err)
-    writer = trained[0].writer("auto")
-    as_transformers = SearchOptions(END, 8, beam_size=5, renormalize=True, early_stopping="full")
-    assert writer.suits([[5]], as_transformers) and not writer.suits([[5]], SearchOptions(END, 8, beam_size=5))
-    assert not writer.suits([[5] * 5_000], as_transformers)
-    assert writer.suits([[5]] * 8, SearchOptions(END, 8)) and not writer.suits([[5]] * 9, SearchOptions(END, 8))
-    assert heed.ensemble([trained[0], trained[0]]).writer("auto") is None
+    assert heed.ensemble([run, run]).writer("auto") is None
+
+
+def test_an_export_is_opened_only_for_searches_that_it_does_alike_and_faster(trained, monkeypatch):
+    run = heed.load(trained[0].folder)
+    opened = []
+    monkeypatch.setattr(type(run), "writer", lambda run, engine: opened.append(engine))
+    for count, options in (9, {"beam_size": 1}), (1, {"beam_size": 5}), (1, {"sampling": SamplingOptions()}):
+        run.predict(["12"] * count, engine="auto", **options)
+    assert not opened
+    same = {"beam_size": 4, "renormalize": True, "early_stopping": "full"}
+    assert _ends_alike(SearchOptions(END, 8, **same)) and not _ends_alike(SearchOptions(END, 8, beam_size=4))
+    run.predict(["12"] * 8, engine="auto", beam_size=1)
+    assert opened == ["auto"]
 
 
 # --- refusals

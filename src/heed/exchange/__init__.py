@@ -2,4 +2,4 @@
 
 from heed.exchange.ctranslate2 import ENGINES, Exported, export_translation, has_export, open_engine, open_present
 
-__all__ = ["ENGINES", "Exported", "export_translation", "open_engine"]
+__all__ = ["ENGINES", "Exported", "export_translation", "has_export", "open_engine", "open_present"]

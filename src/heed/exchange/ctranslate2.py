@@ -152,9 +152,6 @@ def _attention(spec: Any, attention: MultiHeadAttention, around: Residual, cross
     _norm(spec.layer_norm, around.norm)
 
 
-_FEW_ROWS = 8
-"""Outputs at a time up to which this is 2 to 3 times as fast as the run itself; from 16 on the pass for scores makes it
-slower."""
 _TOGETHER = 8_000
 """Maximum number of source tokens decoded together, times the beam size."""
 
@@ -174,21 +171,17 @@ class CTranslate2Writer:
         self._numbers = {token: i for i, token in enumerate(self._target)}
         self._special = target.special
         self.num_positions = num_positions
-        self.num_written = 0
 
     @property
     def longest_output(self) -> int:
         """The maximum number of tokens of an output; the start token takes one position."""
         return self.num_positions - 1
 
-    def suits(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
-        """Whether `write` can be used for these sources, gives the outputs of the run itself, and is faster."""
-        if len(sources) * options.beam_size > _FEW_ROWS:
-            return False
-        same = options.beam_size == 1 or (options.renormalize and options.early_stopping == "full")
+    def fits(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
+        """Whether there are positions for these sources and for their longest outputs."""
         assert isinstance(options.max_length, int)
         longest = max(map(len, sources), default=0)
-        return same and options.max_length <= self.longest_output and longest <= self.num_positions
+        return options.max_length <= self.longest_output and longest <= self.num_positions
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """Search for the best outputs.
@@ -201,7 +194,6 @@ class CTranslate2Writer:
         """
         options.check()
         assert isinstance(options.max_length, int)
-        self.num_written += len(sources)
         if (longest := max(map(len, sources), default=0)) > self.num_positions:
             raise InputError(
                 f"a text of {longest:,} tokens does not fit the {self.num_positions:,} positions of the exported "
@@ -421,14 +413,17 @@ def open_engine(folder: Path, task: Any, engine: str) -> CTranslate2Writer:
 
 
 def open_present(folder: Path, task: Any) -> CTranslate2Writer | None:
-    """The float32 export of a run where there is one and its library; a HeedWarning says why one cannot be used."""
+    """The float32 export of a run, None without it or its library; a HeedWarning says that it is there, or why not."""
     if not has_export(folder):
         return None
     try:
-        return open_engine(folder, task, "ctranslate2")
-    except RunError as error:
+        writer = open_engine(folder, task, "ctranslate2")
+    except HeedError as error:
         warn(f"{error}; until then torch computes the outputs", HeedWarning, stacklevel=2)
         return None
+    note = "a few texts at a time are written by the run's export (ctranslate2); --engine torch does without it"
+    warn(note, HeedWarning, stacklevel=2)
+    return writer
 
 
 def has_export(folder: Path) -> bool:

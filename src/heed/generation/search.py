@@ -163,11 +163,9 @@ class Writer(Protocol):
 
     name: str
     """Name of the engine, for users."""
-    num_written: int
-    """Number of sources whose outputs it has written."""
 
-    def suits(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
-        """Whether `write` can be used for these sources, gives the outputs of the run itself, and is faster."""
+    def fits(self, sources: Sequence[list[int]], options: SearchOptions) -> bool:
+        """Whether these sources and their longest outputs are short enough for it."""
 
     def write(self, sources: Sequence[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """The `num_best` hypotheses of each source, best first; all sources have the same maximum length.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -38,7 +38,7 @@ from heed.data.tokens.tokenizer import beginning
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.text_scores import ROUGE
-from heed.generation import SamplingOptions, Writer
+from heed.generation import SamplingOptions, SearchOptions, Writer
 from heed.generation.pointer import PointerGenerator
 from heed.models.base import PairDecoder
 from heed.tasks.base.attributing import Explained
@@ -470,6 +470,14 @@ _SCORES = {
 }
 _EMBEDDED = TextScores((), (), ("exact_match",), "exact_match")
 _BLANK = WrittenText("", 0.0, 0.0, (), (), True, ())
+_FEW_OUTPUTS = 8
+"""Outputs at a time up to which an export writes 2 to 3 times as fast as torch; from 16 on its pass for scores makes it
+slower."""
+
+
+def _ends_alike(options: SearchOptions) -> bool:
+    """Whether beam searches of an export are those of a run (`heed.exchange.ctranslate2`)."""
+    return bool(options.renormalize and options.early_stopping == "full")
 
 
 class Guided(NamedTuple):
@@ -561,7 +569,7 @@ class Translated(Written):
         sampling: SamplingOptions | None = None,
         prefix: str = "",
         writer: Writer | None = None,
-        only_same: bool = False,
+        open_export: Callable[[], Writer | None] | None = None,
         **search: Any,
     ) -> list[list[WrittenText]]:
         """Write a target for each text: its candidates, best first; for a blank text one blank output.
@@ -573,15 +581,13 @@ class Translated(Written):
             sampling: Draw instead of searching.
             prefix: Every output begins with this text.
             writer: An engine that searches instead of torch; it can neither draw outputs nor continue a prefix.
-            only_same: Use the writer only where it gives the outputs of torch and is faster.
+            open_export: Opens one, None if there is none, for searches in which it gives the same outputs faster.
             search: Options of `search_options`.
 
         Raises:
             ConfigError: The prefix has text never seen in training, which cannot be written; or the writer does not
                 support an option.
         """
-        if only_same and (sampling is not None or prefix):
-            writer = None
         if writer is not None and (sampling is not None or prefix):
             what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
             raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
@@ -595,7 +601,11 @@ class Translated(Written):
         texts = [work.input.stripped(text) if text.strip() else "" for text in texts]
         input = work.input
         sources, unread = input.read([text for text in texts if text])
-        if writer is None or (only_same and not writer.suits(sources, options)):
+        few = sampling is None and not prefix and len(sources) * options.beam_size <= _FEW_OUTPUTS
+        if few and open_export is not None and (options.beam_size == 1 or _ends_alike(options)):
+            export = open_export()
+            writer = export if export is not None and export.fits(sources, options) else None
+        if writer is None:
             written = self.write(input, model, sources, options, sampling, begun.ids)
         else:
             options = replace(options, forced=(*input.target_prefix,) * len(sources))
@@ -615,7 +625,7 @@ class Translated(Written):
     ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
         texts = [pair.source for pair in examples]
-        engines = {"writer": run.writer(engine), "only_same": engine == "auto"}
+        engines = {"open_export": partial(run.writer, engine)} if engine == "auto" else {"writer": run.writer(engine)}
         run = run.between(source_language, target_language)
         results = self.translate(run.task, run.model, texts, num_best=num_best, **engines, **options)
         first = run.members[0]
@@ -699,12 +709,6 @@ class TranslationOutputs(WritingOutputs):
         further = {name: self.options[name] for name in names if name in self.options}
         candidates: list[list[WrittenText]] = self.run.candidates(texts, num_best, **self.search, **further)
         return candidates
-
-    def notes(self) -> list[str]:
-        writer = self.run.writer("auto") if self.options["engine"] == "auto" else None
-        if writer is None or not writer.num_written:
-            return super().notes()
-        return [*super().notes(), f"computed by {writer.name}, the run's export; --engine torch computes without it"]
 
     def lines(self, text: str, prediction: Any) -> tuple[str, ...]:
         if self.options["align"]:
